@@ -1,0 +1,170 @@
+#include "norma/reference.h"
+
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "nest.h"
+
+namespace norma {
+namespace {
+
+Dyadic from_double(double value) { return Dyadic(decode(Format::f64, std::bit_cast<Bits>(value))); }
+
+// One call, with what is the same for all its groups.
+class Evaluation {
+ public:
+  Evaluation(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& wanted, Mode mode, const Visitor& visit, Nest nest)
+      : spec_(spec), op_(info(spec.op)), inputs_(inputs), wanted_(wanted), mode_(mode), visit_(visit), nest_(std::move(nest)) {}
+
+  void run() {
+    walk(nest_.over_groups, {}, [this](const Offsets& at) { group(at); });
+  }
+
+ private:
+  static std::size_t index(Role role) { return static_cast<std::size_t>(role); }
+
+  [[nodiscard]] Dyadic input(Role role, const Offsets& at) const {
+    const ConstView& view = *inputs_[role];
+    return Dyadic(decode(view.format, load(view.format, view.data + at.in[index(role)] * info(view.format).bytes())));
+  }
+
+  // x, or x + residual as the profile forms it.
+  [[nodiscard]] Dyadic element(const Offsets& at) const {
+    Dyadic x = input(Role::x, at);
+    if (!inputs_[Role::residual]) return x;
+    Dyadic sum = add(x, input(Role::residual, at), mode_);
+    if (spec_.profile.residual_sum == ResidualSum::exact) return sum;
+    const Format format = inputs_[Role::x]->format;
+    return Dyadic(decode(format, round(Real(std::move(sum)), format).bits));
+  }
+
+  void give(Role role, const Offsets& at, const Real& value) const {
+    if (wanted_[role]) visit_(role, at.out[index(role)], value);
+  }
+
+  // What all elements of a group share. Deviations and the constant are scaled against one another by s (n where a mean is subtracted,
+  // else 1), so that deviations stay dyadic: x − μ = (s·x − sum)/s.
+  struct Statistics {
+    Integer s{1};
+    Dyadic sum;                // subtracted from s·x
+    Dyadic spread;             // σ² = spread/z; Σ(x − μ)²·n, Σx², or the variance that was given
+    Integer z{1};
+    Surd kappa = Surd::ratio(1, 1);  // rstd/s
+  };
+
+  [[nodiscard]] Statistics statistics(const Offsets& at) const {
+    Statistics g;
+    const Integer n = nest_.n;
+    if (op_.given_statistics) {
+      g.sum = input(Role::mean, at);
+      g.spread = input(Role::variance, at);
+    } else {
+      Dyadic squares;
+      g.sum.negative = true;  // IEEE 754's neutral element of addition is −0: a sum of negative zeros is one
+      walk(nest_.in_group, at, [&](const Offsets& i) {
+        const Dyadic x = element(i);
+        if (op_.centred) g.sum = add(g.sum, x, mode_);
+        squares = add(squares, x * x);
+      });
+      if (op_.centred) {
+        g.s = n;
+        g.spread = add(Dyadic(n) * squares, -(g.sum * g.sum));
+        g.z = n * (spec_.profile.variance == Estimator::biased ? n : n - 1);
+      } else {
+        g.sum = Dyadic();
+        g.spread = std::move(squares);
+        g.z = op_.grouping == Grouping::leading_index ? Integer(1) : n;
+      }
+    }
+    const Dyadic epsilon = from_double(spec_.effective_epsilon());
+    if (g.z.is_zero()) {
+      g.kappa = Surd::ratio(0, 0);  // no elements
+    } else if (spec_.profile.epsilon_placement == EpsilonPlacement::inside) {
+      g.kappa = Surd::reciprocal_root(add(g.spread, Dyadic(g.z) * epsilon), g.z, g.s);
+    } else {
+      g.kappa = Surd::reciprocal_root_plus(g.spread, g.z, epsilon, g.s);
+    }
+    return g;
+  }
+
+  void group(const Offsets& at) const {
+    const Statistics g = statistics(at);
+    give(Role::mean, at, affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr, mode_));
+    give(Role::variance, at, affine(nullptr, g.spread, Surd::ratio(1, g.z), nullptr, mode_));
+    give(Role::rstd, at, affine(nullptr, Dyadic(g.s), g.kappa, nullptr, mode_));
+    update(Role::running_mean, at, g.sum, g.s);
+    update(Role::running_variance, at, g.spread, g.s * (spec_.profile.running_variance == Estimator::biased ? g.s : g.s - 1));
+
+    const Surd one = Surd::ratio(1, 1);
+    const Surd per_s = wanted_[Role::deviation] ? Surd::ratio(1, g.s) : one;
+    walk(nest_.in_group, at, [&](const Offsets& i) {
+      const Dyadic x = element(i);
+      const Dyadic deviation = op_.centred ? add(Dyadic(g.s) * x, -g.sum, mode_) : x;
+      if (wanted_[Role::sum]) give(Role::sum, i, Real(x));
+      if (wanted_[Role::deviation]) give(Role::deviation, i, affine(nullptr, deviation, per_s, nullptr, mode_));
+      if (!spec_.profile.cast_before_gain) {
+        if (wanted_[Role::xhat]) give(Role::xhat, i, affine(nullptr, deviation, g.kappa, nullptr, mode_));
+        if (wanted_[Role::y]) give(Role::y, i, restyled(i, deviation, g.kappa));
+      } else if (wanted_[Role::y]) {
+        const Format format = wanted_[Role::y]->format;
+        const Bits xhat = round(affine(nullptr, deviation, g.kappa, nullptr, mode_), format, mode_).bits;
+        const Dyadic rounded(decode(format, xhat));
+        if (wanted_[Role::xhat]) give(Role::xhat, i, Real(rounded));
+        give(Role::y, i, restyled(i, rounded, one));
+      }
+    });
+  }
+
+  // γ·(deviation·κ) + β
+  [[nodiscard]] Real restyled(const Offsets& at, const Dyadic& deviation, const Surd& kappa) const {
+    Dyadic gamma;
+    Dyadic beta;
+    if (inputs_[Role::gamma]) gamma = input(Role::gamma, at);
+    if (inputs_[Role::gamma] && spec_.profile.gain_offset) gamma = add(Dyadic(1), gamma, mode_);
+    if (inputs_[Role::beta]) beta = input(Role::beta, at);
+    return affine(inputs_[Role::gamma] ? &gamma : nullptr, deviation, kappa, inputs_[Role::beta] ? &beta : nullptr, mode_);
+  }
+
+  // (1 − m)·old + m·numerator/denominator, m the weight of the new value.
+  void update(Role role, const Offsets& at, const Dyadic& numerator, const Integer& denominator) const {
+    if (!wanted_[role]) return;
+    const Dyadic old = input(role, at);
+    if (nest_.n == 0) return give(role, at, Real(old));
+    const Dyadic momentum = from_double(spec_.momentum);
+    const Dyadic complement = add(Dyadic(1), -momentum, mode_);
+    const bool of_new = spec_.profile.momentum == Momentum::weight_of_new;
+    const Dyadic kept = (of_new ? complement : momentum) * old;
+    give(role, at, affine(of_new ? &momentum : &complement, numerator, Surd::ratio(1, denominator), &kept, mode_));
+  }
+
+  const Spec& spec_;
+  const OpInfo& op_;
+  const ByRole<ConstView>& inputs_;
+  const ByRole<View>& wanted_;
+  Mode mode_;
+  const Visitor& visit_;
+  Nest nest_;
+};
+
+Status evaluate(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& wanted, Mode mode, const Visitor& visit, bool memory) {
+  Result<Nest> nest = make_nest(spec, inputs, wanted, memory);
+  if (!nest.ok()) return nest.status();
+  Evaluation(spec, inputs, wanted, mode, visit, std::move(*nest)).run();
+  return {};
+}
+
+}  // namespace
+
+Status evaluate(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& wanted, Mode mode, const Visitor& visit) {
+  return evaluate(spec, inputs, wanted, mode, visit, false);
+}
+
+Status compute(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, Mode mode) {
+  return evaluate(spec, inputs, outputs, mode, [&](Role role, std::int64_t offset, const Real& value) {
+    const View& view = *outputs[role];
+    store(view.format, round(value, view.format, mode).bits, view.data + offset * info(view.format).bytes());
+  }, true);
+}
+
+}  // namespace norma
