@@ -11,6 +11,7 @@ namespace {
 constexpr int enclosure_bits = 128;
 constexpr int digit_bits = 64;
 
+// Of a nonnegative number.
 int bit_length(const Integer& n) { return n.is_zero() ? 0 : static_cast<int>(msb(n)) + 1; }
 
 // (a + c√v)/d over integers, d > 0; c = 0, or v positive and no square. It is zero only if a = c = 0: otherwise c√v is irrational.
@@ -35,7 +36,7 @@ struct Quadratic {
   // An integer within 2 of log2 |this|, for a number other than zero. Where the terms cancel, (A − √B)(A + √B) = A² − B tells how far.
   [[nodiscard]] int log2() const {
     const Integer b = c * c * v;
-    const int larger = std::max(bit_length(a), (bit_length(b) + 1) / 2);
+    const int larger = std::max(bit_length(abs(a)), (bit_length(b) + 1) / 2);
     const bool cancels = !a.is_zero() && !c.is_zero() && (a < 0) != (c < 0);
     const int numerator = cancels ? bit_length(abs(Integer(a * a - b))) - larger : larger;
     return numerator - bit_length(d);
@@ -129,12 +130,14 @@ Dyadic add(const Dyadic& a, const Dyadic& b, Mode mode) {
   }
   if (a.zero()) return b;
   if (b.zero()) return a;
-  Integer m = a.significand;
-  Integer n = b.significand;
-  const int exponent = align(m, a.exponent, n, b.exponent);
-  m += n;
-  Dyadic sum(std::move(m), exponent);
-  if (sum.significand.is_zero()) sum.negative = mode == Mode::down;
+  const Dyadic& coarse = a.exponent >= b.exponent ? a : b;
+  const Dyadic& fine = a.exponent >= b.exponent ? b : a;
+  Dyadic sum;
+  sum.significand = coarse.significand;
+  sum.significand <<= coarse.exponent - fine.exponent;
+  sum.significand += fine.significand;
+  sum.exponent = fine.exponent;
+  sum.negative = sum.significand.is_zero() ? mode == Mode::down : sum.significand < 0;
   return sum;
 }
 

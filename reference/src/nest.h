@@ -34,13 +34,15 @@ Result<Nest> make_nest(const Spec& spec, const ByRole<ConstView>& inputs, const 
 // Calls visit(offsets) at every point of the nest, last loop fastest, from `offsets` on.
 template <class Visit>
 void walk(const std::vector<Loop>& loops, Offsets offsets, const Visit& visit, std::size_t depth = 0) {
-  if (depth == loops.size()) {
-    visit(offsets);
-    return;
-  }
+  if (depth == loops.size()) return visit(offsets);
   const Loop& loop = loops[depth];
+  const bool innermost = depth + 1 == loops.size();
   for (std::int64_t i = 0; i < loop.extent; ++i) {
-    walk(loops, offsets, visit, depth + 1);
+    if (innermost) {
+      visit(offsets);
+    } else {
+      walk(loops, offsets, visit, depth + 1);
+    }
     for (std::size_t r = 0; r < role_count; ++r) {
       offsets.in[r] += loop.stride.in[r];
       offsets.out[r] += loop.stride.out[r];

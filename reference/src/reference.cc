@@ -39,16 +39,15 @@ class Evaluation {
     return Dyadic(decode(format, round(Real(std::move(sum)), format).bits));
   }
 
-  void give(Role role, const Offsets& at, const Real& value) const {
-    if (wanted_[role]) visit_(role, at.out[index(role)], value);
-  }
+  [[nodiscard]] bool wants(Role role) const { return wanted_[role].has_value(); }
+  void give(Role role, const Offsets& at, const Real& value) const { visit_(role, at.out[index(role)], value); }
 
   // What all elements of a group share. Deviations and the constant are scaled against one another by s (n where a mean is subtracted,
   // else 1), so that deviations stay dyadic: x − μ = (s·x − sum)/s.
   struct Statistics {
     Integer s{1};
-    Dyadic sum;                // subtracted from s·x
-    Dyadic spread;             // σ² = spread/z; Σ(x − μ)²·n, Σx², or the variance that was given
+    Dyadic sum;     // subtracted from s·x: the sum, or the mean that was given
+    Dyadic spread;  // σ² = spread/z: n·Σ(x − μ)², Σx², or the variance that was given
     Integer z{1};
     Surd kappa = Surd::ratio(1, 1);  // rstd/s
   };
@@ -90,27 +89,31 @@ class Evaluation {
 
   void group(const Offsets& at) const {
     const Statistics g = statistics(at);
-    give(Role::mean, at, affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr, mode_));
-    give(Role::variance, at, affine(nullptr, g.spread, Surd::ratio(1, g.z), nullptr, mode_));
-    give(Role::rstd, at, affine(nullptr, Dyadic(g.s), g.kappa, nullptr, mode_));
-    update(Role::running_mean, at, g.sum, g.s);
-    update(Role::running_variance, at, g.spread, g.s * (spec_.profile.running_variance == Estimator::biased ? g.s : g.s - 1));
-
     const Surd one = Surd::ratio(1, 1);
-    const Surd per_s = wanted_[Role::deviation] ? Surd::ratio(1, g.s) : one;
+    if (wants(Role::mean)) give(Role::mean, at, affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr, mode_));
+    if (wants(Role::variance)) give(Role::variance, at, affine(nullptr, g.spread, Surd::ratio(1, g.z), nullptr, mode_));
+    if (wants(Role::rstd)) give(Role::rstd, at, affine(nullptr, Dyadic(g.s), g.kappa, nullptr, mode_));
+    if (wants(Role::running_mean)) update(Role::running_mean, at, g.sum, g.s);
+    if (wants(Role::running_variance)) {
+      update(Role::running_variance, at, g.spread, g.s * (spec_.profile.running_variance == Estimator::biased ? g.s : g.s - 1));
+    }
+
+    const Dyadic s(g.s);
+    const Dyadic minus_sum = -g.sum;
+    const Surd per_s = wants(Role::deviation) ? Surd::ratio(1, g.s) : one;
     walk(nest_.in_group, at, [&](const Offsets& i) {
       const Dyadic x = element(i);
-      const Dyadic deviation = op_.centred ? add(Dyadic(g.s) * x, -g.sum, mode_) : x;
-      if (wanted_[Role::sum]) give(Role::sum, i, Real(x));
-      if (wanted_[Role::deviation]) give(Role::deviation, i, affine(nullptr, deviation, per_s, nullptr, mode_));
+      const Dyadic deviation = op_.centred ? add(s * x, minus_sum, mode_) : x;
+      if (wants(Role::sum)) give(Role::sum, i, Real(x));
+      if (wants(Role::deviation)) give(Role::deviation, i, affine(nullptr, deviation, per_s, nullptr, mode_));
       if (!spec_.profile.cast_before_gain) {
-        if (wanted_[Role::xhat]) give(Role::xhat, i, affine(nullptr, deviation, g.kappa, nullptr, mode_));
-        if (wanted_[Role::y]) give(Role::y, i, restyled(i, deviation, g.kappa));
-      } else if (wanted_[Role::y]) {
+        if (wants(Role::xhat)) give(Role::xhat, i, affine(nullptr, deviation, g.kappa, nullptr, mode_));
+        if (wants(Role::y)) give(Role::y, i, restyled(i, deviation, g.kappa));
+      } else if (wants(Role::y)) {
         const Format format = wanted_[Role::y]->format;
         const Bits xhat = round(affine(nullptr, deviation, g.kappa, nullptr, mode_), format, mode_).bits;
         const Dyadic rounded(decode(format, xhat));
-        if (wanted_[Role::xhat]) give(Role::xhat, i, Real(rounded));
+        if (wants(Role::xhat)) give(Role::xhat, i, Real(rounded));
         give(Role::y, i, restyled(i, rounded, one));
       }
     });
@@ -128,7 +131,6 @@ class Evaluation {
 
   // (1 − m)·old + m·numerator/denominator, m the weight of the new value.
   void update(Role role, const Offsets& at, const Dyadic& numerator, const Integer& denominator) const {
-    if (!wanted_[role]) return;
     const Dyadic old = input(role, at);
     if (nest_.n == 0) return give(role, at, Real(old));
     const Dyadic momentum = from_double(spec_.momentum);
