@@ -211,7 +211,9 @@ Real affine(const Dyadic* gain, const Dyadic& deviation, const Surd& kappa, cons
     return y;
   }
   // Some factor is 0, ∞ or NaN, or the bias is: IEEE 754 knows the answer from the kinds and signs alone.
-  Dyadic k = kappa.kind() == Kind::nan ? Dyadic::nan() : kappa.kind() == Kind::infinite ? Dyadic::infinity(false) : Dyadic(kappa.zero() ? 0 : 1);
+  Dyadic k = kappa.kind() == Kind::nan        ? Dyadic::nan()
+             : kappa.kind() == Kind::infinite ? Dyadic::infinity(false)
+                                              : Dyadic(kappa.zero() ? 0 : 1);
   const Dyadic product = q * k;
   return Real(bias != nullptr ? add(product, *bias, mode) : product);
 }
@@ -293,8 +295,6 @@ double ulp_error(const Real& y, Format format, Bits got) {
   return std::bit_cast<double>(round(error, Format::f64).bits);
 }
 
-Neighbours neighbours(const Real& y, Format format) {
-  return {round(y, format, Mode::down).bits, round(y, format, Mode::up).bits};
-}
+Neighbours neighbours(const Real& y, Format format) { return {round(y, format, Mode::down).bits, round(y, format, Mode::up).bits}; }
 
 }  // namespace norma

@@ -40,17 +40,20 @@ Status check_extents(Role role, const Shape& shape) {
 // Where the axes of a call lie: those of x, with the channel axis of group and instance norm split in two.
 struct Axes {
   Shape x;
-  int axis = 0;           // resolved: nonnegative
-  int64_t groups = 1;     // of channels
+  int axis = 0;        // resolved: nonnegative
+  int64_t groups = 1;  // of channels
   Grouping grouping = Grouping::trailing;
 
   [[nodiscard]] int rank() const { return static_cast<int>(x.size()); }
   [[nodiscard]] bool kept(int i) const {
     switch (grouping) {
-      case Grouping::trailing: return i < axis;
+      case Grouping::trailing:
+        return i < axis;
       case Grouping::channel:
-      case Grouping::leading_index: return i == axis;
-      case Grouping::channel_groups: return i == 0;  // of the channel axis, `groups` are kept: see make_nest
+      case Grouping::leading_index:
+        return i == axis;
+      case Grouping::channel_groups:
+        return i == 0;  // of the channel axis, `groups` are kept: see make_nest
     }
     return false;
   }
@@ -61,8 +64,9 @@ Result<Axes> resolve(const Spec& spec, const Shape& x) {
   Axes axes{x, spec.effective_axis(), 1, op.grouping};
   const int rank = axes.rank();
   if (axes.axis < -rank || axes.axis >= rank) {
-    return error(Code::bad_axis, "axis " + std::to_string(axes.axis) + " does not exist in x of shape " + text(x) + ": " +
-                                     (rank == 0 ? "a scalar has no axes" : "expected " + std::to_string(-rank) + " to " + std::to_string(rank - 1)));
+    return error(Code::bad_axis,
+                 "axis " + std::to_string(axes.axis) + " does not exist in x of shape " + text(x) + ": " +
+                     (rank == 0 ? "a scalar has no axes" : "expected " + std::to_string(-rank) + " to " + std::to_string(rank - 1)));
   }
   if (axes.axis < 0) axes.axis += rank;
   const bool takes_groups = spec.op == Op::group_norm;
@@ -83,10 +87,13 @@ Result<Axes> resolve(const Spec& spec, const Shape& x) {
 Shape statistic_shape(const Axes& axes) {
   const auto at = axes.x.begin() + axes.axis;
   switch (axes.grouping) {
-    case Grouping::trailing: return {axes.x.begin(), at};
+    case Grouping::trailing:
+      return {axes.x.begin(), at};
     case Grouping::channel:
-    case Grouping::leading_index: return {*at};
-    case Grouping::channel_groups: return {axes.x[0], axes.groups};
+    case Grouping::leading_index:
+      return {*at};
+    case Grouping::channel_groups:
+      return {axes.x[0], axes.groups};
   }
   return {};
 }
@@ -96,13 +103,16 @@ enum class Domain : std::uint8_t { elements, parameter, statistic };
 Domain domain(Role role) {
   switch (role) {
     case Role::gamma:
-    case Role::beta: return Domain::parameter;
+    case Role::beta:
+      return Domain::parameter;
     case Role::mean:
     case Role::variance:
     case Role::rstd:
     case Role::running_mean:
-    case Role::running_variance: return Domain::statistic;
-    default: return Domain::elements;
+    case Role::running_variance:
+      return Domain::statistic;
+    default:
+      return Domain::elements;
   }
 }
 
@@ -168,7 +178,8 @@ std::pair<int64_t, int64_t> span(const Shape& shape, const std::vector<int64_t>&
 
 Status check_strides(Role role, const Shape& shape, const std::vector<int64_t>& strides) {
   if (strides.size() != shape.size()) {
-    return error(Code::bad_stride, text(name(role)) + " has " + std::to_string(strides.size()) + " strides for " + std::to_string(shape.size()) + " axes");
+    return error(Code::bad_stride,
+                 text(name(role)) + " has " + std::to_string(strides.size()) + " strides for " + std::to_string(shape.size()) + " axes");
   }
   int64_t room = most_elements;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -219,7 +230,8 @@ Status resolve_view(const Axes& axes, Role role, const BasicView<Byte>& view, bo
 int64_t stride_along(const Axes& axes, Role role, const std::vector<int64_t>& strides, int i) {
   const auto at = static_cast<std::size_t>(i);
   switch (domain(role)) {
-    case Domain::elements: return strides[at];
+    case Domain::elements:
+      return strides[at];
     case Domain::parameter:
       if (axes.grouping == Grouping::trailing) return strides[at];
       return i == axes.axis ? strides[0] : 0;
@@ -235,7 +247,8 @@ Status check_attributes(const Spec& spec, const ByRole<ConstView>& inputs, const
   const OpInfo& op = info(spec.op);
   const double epsilon = spec.effective_epsilon();
   if (!std::isfinite(epsilon) || epsilon < 0) {
-    return error(Code::bad_epsilon, "epsilon is " + (std::isnan(epsilon) ? "NaN" : std::to_string(epsilon)) + ": expected a finite number, zero or more");
+    return error(Code::bad_epsilon,
+                 "epsilon is " + (std::isnan(epsilon) ? "NaN" : std::to_string(epsilon)) + ": expected a finite number, zero or more");
   }
   if (!(spec.momentum >= 0 && spec.momentum <= 1)) {
     return error(Code::bad_momentum, "momentum is " + std::to_string(spec.momentum) + ": expected a number from 0 to 1");
@@ -268,9 +281,7 @@ Status check_overlap(const ByRole<ConstView>& inputs, const ByRole<View>& output
     const std::byte* data = view.data;
     return low > high ? Extent{nullptr, nullptr} : Extent{data + low * size, data + (high + 1) * size};
   };
-  const auto overlap = [](const Extent& a, const Extent& b) {
-    return std::less<>{}(a.begin, b.end) && std::less<>{}(b.begin, a.end);
-  };
+  const auto overlap = [](const Extent& a, const Extent& b) { return std::less<>{}(a.begin, b.end) && std::less<>{}(b.begin, a.end); };
   for (std::size_t o = 0; o < role_count; ++o) {
     const auto out = static_cast<Role>(o);
     if (!outputs[out]) continue;
@@ -283,7 +294,8 @@ Status check_overlap(const ByRole<ConstView>& inputs, const ByRole<View>& output
       if (!inputs[other] || !overlap(extent(view), extent(*inputs[other]))) continue;
       const ConstView& source = *inputs[other];
       const auto strides = [](const auto& v) { return v.strides.empty() ? contiguous(v.shape) : v.strides; };
-      const bool same = view.data == source.data && view.shape == source.shape && view.format == source.format && strides(view) == strides(source);
+      const bool same =
+          view.data == source.data && view.shape == source.shape && view.format == source.format && strides(view) == strides(source);
       const bool replaces = domain(out) == domain(other) && (domain(out) == Domain::elements || out == other);
       if (!same || !replaces) {
         return error(Code::bad_tensor, "the output " + text(name(out)) + " shares memory with the input " + text(name(other)));
@@ -314,8 +326,8 @@ Result<Nest> make_nest(const Spec& spec, const ByRole<ConstView>& inputs, const 
       const View& view = *outputs[role];
       if (Status s = resolve_view(axes, role, view, memory, out[role].emplace()); !s.ok()) return s;
       if (!view.strides.empty() && !disjoint(view.shape, view.strides)) {
-        return error(Code::bad_stride, "the output " + text(name(role)) + " has strides " + text(view.strides) + " for shape " + text(view.shape) +
-                                           ": elements may share memory");
+        return error(Code::bad_stride, "the output " + text(name(role)) + " has strides " + text(view.strides) + " for shape " +
+                                           text(view.shape) + ": elements may share memory");
       }
     }
   }

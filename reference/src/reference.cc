@@ -149,7 +149,8 @@ class Evaluation {
   Nest nest_;
 };
 
-Status evaluate(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& wanted, Mode mode, const Visitor& visit, bool memory) {
+Status evaluate(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& wanted, Mode mode, const Visitor& visit,
+                bool memory) {
   Result<Nest> nest = make_nest(spec, inputs, wanted, memory);
   if (!nest.ok()) return nest.status();
   Evaluation(spec, inputs, wanted, mode, visit, std::move(*nest)).run();
@@ -163,10 +164,13 @@ Status evaluate(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<
 }
 
 Status compute(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, Mode mode) {
-  return evaluate(spec, inputs, outputs, mode, [&](Role role, std::int64_t offset, const Real& value) {
-    const View& view = *outputs[role];
-    store(view.format, round(value, view.format, mode).bits, view.data + offset * info(view.format).bytes());
-  }, true);
+  return evaluate(
+      spec, inputs, outputs, mode,
+      [&](Role role, std::int64_t offset, const Real& value) {
+        const View& view = *outputs[role];
+        store(view.format, round(value, view.format, mode).bits, view.data + offset * info(view.format).bytes());
+      },
+      true);
 }
 
 }  // namespace norma

@@ -28,12 +28,13 @@ struct Cursor {
     int count = 0;
     for (; !rest.empty(); rest.remove_prefix(1), ++count) {
       const char c = rest.front();
-      const unsigned digit = c >= '0' && c <= '9' ? static_cast<unsigned>(c - '0')
+      const unsigned digit = c >= '0' && c <= '9'   ? static_cast<unsigned>(c - '0')
                              : c >= 'a' && c <= 'f' ? static_cast<unsigned>(c - 'a') + 10
                              : c >= 'A' && c <= 'F' ? static_cast<unsigned>(c - 'A') + 10
                                                     : base;
       if (digit >= base) break;
-      n = n * base + digit;
+      n *= base;
+      n += digit;
     }
     return count;
   }
@@ -86,28 +87,29 @@ bool parse_magnitude(Cursor& in, Parsed& number) {
 }
 
 Status not_a_number(std::string_view text) {
-  return {Code::bad_parameter, "\"" + std::string(text.substr(0, 40)) + "\" is not a number: expected something like 1, -0.5, 1e-5, 0x1.8p-3, 1/3, inf or nan"};
+  return {Code::bad_parameter,
+          "\"" + std::string(text.substr(0, 40)) + "\" is not a number: expected something like 1, -0.5, 1e-5, 0x1.8p-3, 1/3, inf or nan"};
 }
 
-// numerator/denominator in lowest terms.
-struct Fraction {
-  Integer numerator;
-  Integer denominator;
-};
-
-Fraction lowest(Integer numerator, Integer denominator) {
+Fraction lowest(Integer numerator, Integer denominator, int exponent) {
+  (exponent >= 0 ? numerator : denominator) <<= std::abs(exponent);
   const Integer g = gcd(numerator, denominator);
   return {numerator / g, denominator / g};
 }
 
-Fraction scaled(Integer numerator, Integer denominator, int exponent) {
-  (exponent >= 0 ? numerator : denominator) <<= std::abs(exponent);
-  return lowest(std::move(numerator), std::move(denominator));
+std::string root(const Fraction& f) { return f.denominator == 1 ? "√" + to_text(f) : "√(" + to_text(f) + ")"; }
+
+// The part of y without the root: (p·d + q·a)/d.
+Fraction rational_part(const Real& y) {
+  const Integer& p = y.p.significand;
+  if (y.kappa == nullptr || y.q.zero()) return lowest(p, 1, y.p.exponent);
+  const Surd& k = *y.kappa;
+  const int q_exponent = y.q.exponent + k.exponent();
+  const int exponent = std::min(y.p.exponent, q_exponent);
+  return lowest((p * k.d() << (y.p.exponent - exponent)) + (y.q.significand * k.a() << (q_exponent - exponent)), k.d(), exponent);
 }
 
-std::string text(const Fraction& f) { return f.denominator == 1 ? f.numerator.str() : f.numerator.str() + "/" + f.denominator.str(); }
-
-std::string root(const Fraction& f) { return f.denominator == 1 ? "√" + f.numerator.str() : "√(" + text(f) + ")"; }
+bool rational(const Real& y) { return y.kappa == nullptr || y.q.zero() || y.kappa->rational(); }
 
 std::string special(const Dyadic& value) { return value.kind == Kind::nan ? "nan" : value.negative ? "-inf" : "inf"; }
 
@@ -223,24 +225,21 @@ std::string to_hex(Format format, Bits bits) {
   return s;
 }
 
+std::optional<Fraction> to_fraction(const Real& y) {
+  if (!y.finite() || !rational(y)) return std::nullopt;
+  return rational_part(y);
+}
+
+std::string to_text(const Fraction& f) { return f.denominator == 1 ? f.numerator.str() : f.numerator.str() + "/" + f.denominator.str(); }
+
 std::string to_exact(const Real& y) {
   if (!y.finite()) return special(y.p);
-  const Integer& pn = y.p.significand;
-  if (y.kappa == nullptr || y.q.zero()) {
-    const Fraction p = scaled(pn, 1, y.p.exponent);
-    return p.numerator.is_zero() ? (y.negative_zero ? "-0" : "0") : text(p);
-  }
-  const Surd& k = *y.kappa;
-  // (p·d + q·a)/d and (q·c/d)²·v, each with its power of two.
-  const int q_exponent = y.q.exponent + k.exponent();
-  const int exponent = std::min(y.p.exponent, q_exponent);
-  const Integer rational = (pn * k.d() << (y.p.exponent - exponent)) + (y.q.significand * k.a() << (q_exponent - exponent));
-  const Fraction p = scaled(rational, k.d(), exponent);
-  if (k.rational()) return p.numerator.is_zero() ? (y.negative_zero ? "-0" : "0") : text(p);
-  const Integer qc = y.q.significand * k.c();
-  const Fraction w = scaled(qc * qc * k.v(), k.d() * k.d(), 2 * q_exponent);
-  if (p.numerator.is_zero()) return (qc < 0 ? "-" : "") + root(w);
-  return text(p) + (qc < 0 ? " - " : " + ") + root(w);
+  const Fraction p = rational_part(y);
+  if (rational(y)) return p.numerator.is_zero() && y.negative_zero ? "-0" : to_text(p);
+  const Integer c = y.q.significand * y.kappa->c();
+  const Fraction w = lowest(c * c * y.kappa->v(), y.kappa->d() * y.kappa->d(), 2 * (y.q.exponent + y.kappa->exponent()));
+  if (p.numerator.is_zero()) return (c < 0 ? "-" : "") + root(w);
+  return to_text(p) + (c < 0 ? " - " : " + ") + root(w);
 }
 
 }  // namespace norma

@@ -83,10 +83,10 @@ class Surd {
 
 // p + q·κ. Built by `affine`; refers to its κ, which has to outlive it.
 struct Real {
-  Dyadic p;                    // the whole value where κ is null; not finite only then
-  Dyadic q;                    // finite
+  Dyadic p;                     // the whole value where κ is null; not finite only then
+  Dyadic q;                     // finite
   const Surd* kappa = nullptr;  // finite and positive, or null
-  bool negative_zero = false;  // the sign of the value if it is zero
+  bool negative_zero = false;   // the sign of the value if it is zero
 
   Real() = default;
   explicit Real(Dyadic value) : p(std::move(value)), negative_zero(p.negative) {}

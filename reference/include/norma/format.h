@@ -36,9 +36,7 @@ struct FormatInfo {
   [[nodiscard]] constexpr Bits overflow() const { return has_infinity ? infinity() : quiet_nan(); }
   // 2^min_exponent is the smallest normal value; the largest finite one lies in [2^max_exponent, 2^(max_exponent+1)).
   [[nodiscard]] constexpr int min_exponent() const { return 2 - (1 << (width - precision - 1)); }
-  [[nodiscard]] constexpr int max_exponent() const {
-    return static_cast<int>(max_finite() >> fraction_bits()) + min_exponent() - 1;
-  }
+  [[nodiscard]] constexpr int max_exponent() const { return static_cast<int>(max_finite() >> fraction_bits()) + min_exponent() - 1; }
   // The exponent of the unit in the last place of a value in [2^e, 2^(e+1)), clamped to the exponents the format has.
   [[nodiscard]] constexpr int ulp_exponent(int e) const {
     const int clamped = e < min_exponent() ? min_exponent() : e > max_exponent() ? max_exponent() : e;

@@ -43,9 +43,14 @@ enum class Role : std::uint8_t {
 };
 inline constexpr std::size_t role_count = 13;
 inline constexpr std::array<std::string_view, role_count> role_names{
-    "x", "gamma", "beta",     "residual", "mean",      "variance", "running_mean", "running_variance",
-    "y", "rstd",  "sum", "deviation", "xhat"};
+    "x", "gamma", "beta", "residual", "mean", "variance", "running_mean", "running_variance", "y", "rstd", "sum", "deviation", "xhat"};
 [[nodiscard]] constexpr std::string_view name(Role role) { return role_names[static_cast<std::size_t>(role)]; }
+[[nodiscard]] constexpr std::optional<Role> role_named(std::string_view name) {
+  for (std::size_t i = 0; i < role_count; ++i) {
+    if (name == role_names[i]) return static_cast<Role>(i);
+  }
+  return std::nullopt;
+}
 
 class Roles {
  public:
@@ -60,10 +65,10 @@ class Roles {
 
 // Which elements form a group, that is, share one mean and one variance.
 enum class Grouping : std::uint8_t {
-  trailing,          // the axes from `axis` on: a row
-  channel,           // everything at one index of the channel axis: a column
-  channel_groups,    // per case, the channels of one of `groups` runs, over all positions
-  leading_index,     // everything at one index of `axis`: the weights into one unit
+  trailing,        // the axes from `axis` on: a row
+  channel,         // everything at one index of the channel axis: a column
+  channel_groups,  // per case, the channels of one of `groups` runs, over all positions
+  leading_index,   // everything at one index of `axis`: the weights into one unit
 };
 
 struct OpInfo {
@@ -80,32 +85,74 @@ struct OpInfo {
 };
 
 inline constexpr std::array<OpInfo, 7> ops{{
-    {"layer_norm", Grouping::trailing, true, false, 1e-5, -1,
-     {Role::x, Role::gamma, Role::beta, Role::residual}, {Role::x},
+    {"layer_norm",
+     Grouping::trailing,
+     true,
+     false,
+     1e-5,
+     -1,
+     {Role::x, Role::gamma, Role::beta, Role::residual},
+     {Role::x},
      {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
      "every row by its own mean and variance"},
-    {"rms_norm", Grouping::trailing, false, false, 1e-5, -1,
-     {Role::x, Role::gamma, Role::beta, Role::residual}, {Role::x},
+    {"rms_norm",
+     Grouping::trailing,
+     false,
+     false,
+     1e-5,
+     -1,
+     {Role::x, Role::gamma, Role::beta, Role::residual},
+     {Role::x},
      {Role::y, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
      "every row by its own root mean square; no mean subtracted"},
-    {"batch_norm_training", Grouping::channel, true, false, 1e-5, 1,
-     {Role::x, Role::gamma, Role::beta, Role::residual, Role::running_mean, Role::running_variance}, {Role::x},
+    {"batch_norm_training",
+     Grouping::channel,
+     true,
+     false,
+     1e-5,
+     1,
+     {Role::x, Role::gamma, Role::beta, Role::residual, Role::running_mean, Role::running_variance},
+     {Role::x},
      {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat, Role::running_mean, Role::running_variance},
      "every channel by the mean and variance of the batch"},
-    {"batch_norm_inference", Grouping::channel, true, true, 1e-5, 1,
-     {Role::x, Role::gamma, Role::beta, Role::residual, Role::mean, Role::variance}, {Role::x, Role::mean, Role::variance},
+    {"batch_norm_inference",
+     Grouping::channel,
+     true,
+     true,
+     1e-5,
+     1,
+     {Role::x, Role::gamma, Role::beta, Role::residual, Role::mean, Role::variance},
+     {Role::x, Role::mean, Role::variance},
      {Role::y, Role::rstd, Role::sum, Role::deviation, Role::xhat},
      "every channel by a given mean and variance"},
-    {"group_norm", Grouping::channel_groups, true, false, 1e-5, 1,
-     {Role::x, Role::gamma, Role::beta, Role::residual}, {Role::x},
+    {"group_norm",
+     Grouping::channel_groups,
+     true,
+     false,
+     1e-5,
+     1,
+     {Role::x, Role::gamma, Role::beta, Role::residual},
+     {Role::x},
      {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
      "every case's channels in groups, each by its own mean and variance"},
-    {"instance_norm", Grouping::channel_groups, true, false, 1e-5, 1,
-     {Role::x, Role::gamma, Role::beta, Role::residual}, {Role::x},
+    {"instance_norm",
+     Grouping::channel_groups,
+     true,
+     false,
+     1e-5,
+     1,
+     {Role::x, Role::gamma, Role::beta, Role::residual},
+     {Role::x},
      {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
      "every channel of every case by its own mean and variance"},
-    {"weight_norm", Grouping::leading_index, false, false, 0, 0,
-     {Role::x, Role::gamma}, {Role::x},
+    {"weight_norm",
+     Grouping::leading_index,
+     false,
+     false,
+     0,
+     0,
+     {Role::x, Role::gamma},
+     {Role::x},
      {Role::y, Role::variance, Role::rstd, Role::deviation, Role::xhat},
      "every unit's weight vector divided by its length, times its gain"},
 }};
@@ -134,8 +181,8 @@ using Shape = std::vector<std::int64_t>;
 struct Spec {
   Op op = Op::layer_norm;
   Profile profile;
-  std::optional<double> epsilon;    // ε, exactly; nullopt for the op's default
-  std::optional<int> axis;          // first normalized axis, or the channel axis, or the kept one; negative counts from the end
+  std::optional<double> epsilon;       // ε, exactly; nullopt for the op's default
+  std::optional<int> axis;             // first normalized axis, or the channel axis, or the kept one; negative counts from the end
   std::optional<std::int64_t> groups;  // group_norm only, and required there
   double momentum = 0.1;
 

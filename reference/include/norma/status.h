@@ -33,7 +33,7 @@ struct [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}        // NOLINT(google-explicit-constructor): so that functions can `return value;`
+  Result(T value) : state_(std::move(value)) {}         // NOLINT(google-explicit-constructor): so that functions can `return value;`
   Result(Status status) : state_(std::move(status)) {}  // NOLINT(google-explicit-constructor): and `return Status{...};`
 
   [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }

@@ -2,6 +2,7 @@
 // printed as decimals that are right in every digit, or as the fraction or surd that they are.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,14 @@ Result<Bits> parse_number(std::string_view text, Format format, bool* exact = nu
 
 // 0x and all the digits of the pattern.
 [[nodiscard]] std::string to_hex(Format format, Bits bits);
+
+// A rational number in lowest terms; nullopt for any other.
+struct Fraction {
+  Integer numerator;
+  Integer denominator;
+};
+[[nodiscard]] std::optional<Fraction> to_fraction(const Real& y);
+[[nodiscard]] std::string to_text(const Fraction& fraction);
 
 // What the number is: an integer, a fraction in lowest terms, or ±√fraction, or fraction ± √fraction. UTF-8.
 [[nodiscard]] std::string to_exact(const Real& y);

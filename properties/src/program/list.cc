@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "norma/spec.h"
+#include "program.h"
+#include "settings.h"
+
+namespace norma::program {
+namespace {
+
+std::vector<std::string> role_list(const Roles& roles) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < role_count; ++i) {
+    if (roles.contain(static_cast<Role>(i))) names.emplace_back(role_names[i]);
+  }
+  return names;
+}
+
+nlohmann::ordered_json list_ops() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const OpInfo& op : ops) {
+    rows.push_back({{"name", op.name},
+                    {"groups", op.summary},
+                    {"inputs", role_list(op.inputs)},
+                    {"required", role_list(op.required)},
+                    {"outputs", role_list(op.outputs)},
+                    {"epsilon", fmt::format("{}", op.epsilon)},
+                    {"axis", op.axis}});
+  }
+  return rows;
+}
+
+nlohmann::ordered_json list_formats() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const FormatInfo& f : formats) {
+    rows.push_back({{"name", f.name},
+                    {"bits", f.width},
+                    {"precision", f.precision},
+                    {"exponents", fmt::format("{} to {}", f.min_exponent(), f.max_exponent())},
+                    {"infinity", f.has_infinity ? "yes" : "no"},
+                    {"safetensors", f.safetensors},
+                    {"npy", f.npy.empty() ? "none" : fmt::format("<{}", f.npy)}});
+  }
+  return rows;
+}
+
+nlohmann::ordered_json list_settings() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const Setting& s : settings()) rows.push_back({{"name", s.name}, {"values", s.values}, {"meaning", s.help}});
+  return rows;
+}
+
+std::string cell(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) return fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), " "));
+  return value.dump();
+}
+
+void print(const nlohmann::ordered_json& rows) {
+  std::vector<std::vector<std::string>> cells(1);
+  for (const auto& [key, value] : rows.front().items()) cells.front().push_back(key);
+  for (const auto& row : rows) {
+    cells.emplace_back();
+    for (const auto& value : row) cells.back().push_back(cell(value));
+  }
+  print_table(cells);
+}
+
+constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 3> lists{
+    {{"ops", list_ops}, {"formats", list_formats}, {"settings", list_settings}}};
+
+int list(const std::string& what, bool json) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, make] : lists) {
+    if (name == what) {
+      const auto rows = make();
+      if (json) {
+        fmt::print("{}\n", rows.dump(2));
+      } else {
+        print(rows);
+      }
+      return holds;
+    }
+    names.push_back(name);
+  }
+  return fail(
+      {Code::bad_parameter, fmt::format("there is no list \"{}\"{}; expected {}", what, suggestion(what, names), fmt::join(names, ", "))});
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("list", "What there is: ops, formats, settings");
+  struct Options {
+    std::string what;
+    bool json = false;
+  };
+  const auto options = std::make_shared<Options>();
+  command->add_option("WHAT", options->what, "ops, formats or settings")->required();
+  command->add_flag("--json", options->json, "print one JSON array");
+  command->callback([options, &chosen] { chosen = [options] { return list(options->what, options->json); }; });
+}
+
+}  // namespace norma::program

@@ -1,0 +1,104 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+#include "norma/status.h"
+#include "program.h"
+
+namespace norma::program {
+namespace {
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+void print_table(const std::vector<std::vector<std::string>>& rows, int indent) {
+  // Columns on the screen: bytes that start a character.
+  const auto width = [](const std::string& s) { return std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }); };
+  std::vector<std::ptrdiff_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  for (const auto& row : rows) {
+    std::string line(static_cast<std::size_t>(indent), ' ');
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(static_cast<std::size_t>(widths[i] - width(row[i])) + 2, ' ');
+    }
+    fmt::print("{}\n", line);
+  }
+}
+
+int fail(const Status& status) {
+  fmt::print(stderr, "norma: {}\n", status.message);
+  return input_error;
+}
+
+Progress::Progress(std::string_view what, std::int64_t total)
+    : what_(what), total_(total), start_(seconds()), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() {
+  if (shown_ != 0) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::show() {
+  const double now = seconds();
+  if (!terminal_ || now - start_ < 2 || now - shown_ < 0.1) return;
+  shown_ = now;
+  const double part = static_cast<double>(done_) / static_cast<double>(total_);
+  fmt::print(stderr, "\r\033[K{} {:.0f} %, {:.0f} s left", what_, 100 * part, (now - start_) * (1 - part) / part);
+  std::fflush(stderr);
+}
+
+}  // namespace norma::program
+
+namespace {
+
+// CLI11 takes a word that starts with a dash and a letter or a point for a flag; these are numbers.
+void keep_negative_numbers(std::vector<std::string>& words) {
+  for (std::string& word : words) {
+    if (word.starts_with("-inf") || word.starts_with("-nan") || word.starts_with("-.")) word.insert(0, " ");
+  }
+}
+
+int run(int argc, char** argv) {
+  using namespace norma::program;
+  CLI::App app{"The carpenter's square for batch, layer and RMS normalization: tells how right an implementation is.", "norma"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "norma " NORMA_VERSION);
+  app.get_formatter()->column_width(34);
+  app.footer("Exit status: 0 holds, 1 violated, 2 usage or input error, 3 the subject could not be run.");
+  Command chosen;
+  add_judge(app, chosen);
+  add_run(app, chosen);
+  add_explain(app, chosen);
+  add_list(app, chosen);
+
+  std::vector<std::string> words(argv + 1, argv + argc);
+  keep_negative_numbers(words);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return fail({norma::Code::bad_parameter, std::string(error.what()) + " (norma --help lists the commands)"});
+  }
+  const int status = chosen();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail({norma::Code::io_error, "standard output: could not be written"});
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    return norma::program::fail({norma::Code::io_error, error.what()});
+  }
+}
