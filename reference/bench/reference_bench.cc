@@ -1,7 +1,7 @@
 // How fast the truth is. Elements per second of whole calls on one core, by format and size of a group; the slope of time against size; and
 // rows that span every exponent of f64.
 //
-//   build/dev/reference/bench/reference_bench --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
+//   build/dev/bin/reference_bench --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
 
 #include <bit>
