@@ -27,10 +27,10 @@ struct Quadratic {
       divide_qr(numerator, denominator, quotient, remainder);
       return {std::move(quotient), remainder.is_zero()};
     }
-    const Integer root = sqrt(Integer((c * c * v) << (2 * std::max(k, 0))));  // ⌊√B⌋, and √B is irrational
-    if (a.is_zero() || (a < 0) == (c < 0)) return {Integer((numerator + root) / denominator), false};
+    const Integer root = sqrt((c * c * v) << (2 * std::max(k, 0)));  // ⌊√B⌋, and √B is irrational
+    if (a.is_zero() || (a < 0) == (c < 0)) return {(numerator + root) / denominator, false};
     // |A − √B|, and √B lies strictly between root and root + 1.
-    return {Integer((root >= numerator ? root - numerator : numerator - root - 1) / denominator), false};
+    return {(root >= numerator ? root - numerator : numerator - root - 1) / denominator, false};
   }
 
   // An integer within 2 of log2 |this|, for a number other than zero. Where the terms cancel, (A − √B)(A + √B) = A² − B tells how far.
@@ -38,7 +38,7 @@ struct Quadratic {
     const Integer b = c * c * v;
     const int larger = std::max(bit_length(abs(a)), (bit_length(b) + 1) / 2);
     const bool cancels = !a.is_zero() && !c.is_zero() && (a < 0) != (c < 0);
-    const int numerator = cancels ? bit_length(abs(Integer(a * a - b))) - larger : larger;
+    const int numerator = cancels ? bit_length(abs(a * a - b)) - larger : larger;
     return numerator - bit_length(d);
   }
 };
@@ -194,7 +194,7 @@ Surd Surd::reciprocal_root_plus(const Dyadic& t, const Integer& z, const Dyadic&
   const Integer difference = nz - zm * zm;
   if (difference.is_zero()) return {z, 0, 0, 2 * s * zm, -f};
   const int sign = difference < 0 ? -1 : 1;
-  return {Integer(-sign * z * zm), Integer(sign * z), nz, Integer(s * abs(difference)), -f};
+  return {-sign * z * zm, sign * z, nz, s * abs(difference), -f};
 }
 
 Real affine(const Dyadic* gain, const Dyadic& deviation, const Surd& kappa, const Dyadic* bias, Mode mode) {

@@ -189,7 +189,7 @@ Result<Bits> parse_number(std::string_view text, Format format, bool* exact) {
   Parsed number;
   if (text.size() > longest_number || !parse_magnitude(in, number)) return not_a_number(text);
   const Surd one_over = Surd::ratio(1, number.denominator);
-  Dyadic numerator(negative ? Integer(-number.numerator) : number.numerator, number.exponent);
+  Dyadic numerator(negative ? -number.numerator : number.numerator, number.exponent);
   numerator.negative = negative;
   const Rounded rounded = round(affine(nullptr, numerator, one_over, nullptr), format);
   if (exact != nullptr) *exact = !rounded.inexact;

@@ -73,11 +73,11 @@ class Surd {
   explicit Surd(Kind kind) : kind_(kind) {}
   Surd(Integer a, Integer c, Integer v, Integer d, int exponent);
 
-  Kind kind_ = Kind::finite;
   Integer a_, c_, v_, d_{1};
-  int exponent_ = 0;
   Integer low_;
+  int exponent_ = 0;
   int low_exponent_ = 0;
+  Kind kind_ = Kind::finite;
   bool tight_ = true;
 };
 
