@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "norma/spec.h"
+#include "norma/targets.h"
 #include "program.h"
 #include "settings.h"
 
@@ -52,6 +53,12 @@ nlohmann::ordered_json list_settings() {
   return rows;
 }
 
+nlohmann::ordered_json list_targets() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const std::string& target : simd::targets()) rows.push_back({{"target", target}});
+  return rows;
+}
+
 std::string cell(const nlohmann::ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) return fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), " "));
@@ -68,8 +75,8 @@ void print(const nlohmann::ordered_json& rows) {
   print_table(cells);
 }
 
-constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 3> lists{
-    {{"ops", list_ops}, {"formats", list_formats}, {"settings", list_settings}}};
+constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 4> lists{
+    {{"ops", list_ops}, {"formats", list_formats}, {"settings", list_settings}, {"targets", list_targets}}};
 
 int list(const std::string& what, bool json) {
   std::vector<std::string_view> names;
@@ -92,13 +99,13 @@ int list(const std::string& what, bool json) {
 }  // namespace
 
 void add_list(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("list", "What there is: ops, formats, settings");
+  CLI::App* command = app.add_subcommand("list", "What there is: ops, formats, settings, targets");
   struct Options {
     std::string what;
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("WHAT", options->what, "ops, formats or settings")->required();
+  command->add_option("WHAT", options->what, "ops, formats, settings or targets")->required();
   command->add_flag("--json", options->json, "print one JSON array");
   command->callback([options, &chosen] { chosen = [options] { return list(options->what, options->json); }; });
 }

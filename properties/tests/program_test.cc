@@ -1,0 +1,294 @@
+// The program as its users meet it: words in, text and exit status out.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "norma/tensor_file.h"
+
+namespace norma {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Outcome {
+  int status;
+  std::string out;
+  std::string err;
+};
+
+class Program : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "norma_program_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] fs::path at(const std::string& name) const { return folder_ / name; }
+
+  [[nodiscard]] Outcome norma(const std::string& arguments) const {
+    const std::string command = "cd " + folder_.string() + " && " NORMA_PROGRAM " " + arguments + " >.out 2>.err </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(at(".out")), contents(at(".err"))};
+  }
+
+  // The program refused: exit status 2, nothing on standard output, and one line that contains the words.
+  void expect_refusal(const std::string& arguments, std::initializer_list<std::string> words) const {
+    const Outcome o = norma(arguments);
+    EXPECT_EQ(o.status, 2) << arguments << "\n" << o.err;
+    EXPECT_EQ(o.out, "") << arguments;
+    EXPECT_TRUE(o.err.starts_with("norma: ")) << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    for (const std::string& word : words) EXPECT_NE(o.err.find(word), std::string::npos) << arguments << "\nlacks \"" << word << "\":\n" << o.err;
+  }
+
+  void write(const std::string& name, std::vector<Tensor> tensors, std::map<std::string, std::string> metadata) const {
+    const Status s = write_tensor_file(at(name), TensorFile{std::move(tensors), std::move(metadata), {}});
+    ASSERT_TRUE(s.ok()) << s.message;
+  }
+
+ private:
+  fs::path folder_;
+};
+
+Tensor tensor(std::string name, Shape shape, const std::vector<float>& values) {
+  Tensor t{std::move(name), Format::f32, std::move(shape), {}};
+  t.data.resize(values.size() * 4);
+  for (std::size_t i = 0; i < values.size(); ++i) store(Format::f32, std::bit_cast<std::uint32_t>(values[i]), t.data.data() + 4 * i);
+  return t;
+}
+
+// The correctly rounded layer norm of (1, 2, 3, 4), epsilon 1e-5.
+const std::vector<float> walkthrough{-0x1.57756cp+0F, -0x1.c9f1e4p-2F, 0x1.c9f1e4p-2F, 0x1.57756cp+0F};
+
+TEST_F(Program, JudgesTheFieldRecordingsAsAnIndependentOracleDid) {
+  const fs::path field = fs::path(NORMA_SHARED) / "field";
+  const std::string readme = contents(field / "README.md");
+  ASSERT_FALSE(readme.empty()) << "this test needs the recordings in " << field << ", and there are none";
+  const std::regex line(R"(`(\S+)` elements: (\d+), correctly_rounded: (\d+), max_ulp_error: (\S+), worst_index: (\d+))");
+  int checked = 0;
+  for (std::sregex_iterator it(readme.begin(), readme.end(), line), end; it != end; ++it, ++checked) {
+    const std::string path = (field / (*it)[1].str()).string();
+    const Outcome o = norma("judge " + path + " --json");
+    ASSERT_EQ(o.status, 0) << o.err;
+    const json j = json::parse(o.out);
+    EXPECT_EQ(j["elements"].dump(), (*it)[2].str()) << path;
+    EXPECT_EQ(j["correctly_rounded"].dump(), (*it)[3].str()) << path;
+    EXPECT_EQ(j["max_ulp_error"].dump(), (*it)[4].str()) << path;
+    EXPECT_EQ(j["worst_index"].dump(), (*it)[5].str()) << path;
+    EXPECT_EQ(j["verdict"], "not_faithful") << path;
+    const Outcome text = norma("judge " + path);
+    EXPECT_NE(text.out.find("at most " + (*it)[4].str() + " ulp off"), std::string::npos) << text.out;
+  }
+  EXPECT_EQ(checked, 5);
+}
+
+TEST_F(Program, JudgeKnowsFourVerdicts) {
+  const auto judged = [&](std::vector<float> y) {
+    write("f.safetensors", {tensor("x", {4}, {1, 2, 3, 4}), tensor("y", {4}, y)}, {{"op", "layer_norm"}, {"epsilon", "1e-5"}});
+    const Outcome o = norma("judge f.safetensors --json");
+    json j = json::parse(o.out);
+    j["exit"] = o.status;
+    return j;
+  };
+  std::vector<float> y = walkthrough;
+  json j = judged(y);
+  EXPECT_EQ(j["verdict"], "correctly_rounded");
+  EXPECT_EQ(j["correctly_rounded"], 4);
+  EXPECT_EQ(j["exit"], 0);
+  for (const char* key : {"op", "dtype", "elements", "correctly_rounded", "max_ulp_error", "worst_index", "max_margin", "verdict"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+  y[1] = std::nextafter(y[1], -1.0F);  // 0.156 ulp on the other side of the truth becomes 0.844
+  j = judged(y);
+  EXPECT_EQ(j["verdict"], "faithful");
+  EXPECT_EQ(j["correctly_rounded"], 3);
+  EXPECT_EQ(j["worst_index"], 1);
+  y[1] = 0;
+  j = judged(y);
+  EXPECT_EQ(j["verdict"], "not_faithful");
+  EXPECT_EQ(j["exit"], 0);
+  y[2] = std::numeric_limits<float>::quiet_NaN();
+  j = judged(y);
+  EXPECT_EQ(j["verdict"], "violates");
+  EXPECT_EQ(j["not_comparable"], 1);
+  EXPECT_EQ(j["worst_index"], 2);
+  EXPECT_EQ(j["exit"], 1);
+}
+
+TEST_F(Program, JudgesAuxiliaryOutputsAndOutputsInAFileOfTheirOwn) {
+  write("in.npz", {tensor("x", {2, 2}, {1, 3, 5, 9})}, {});
+  write("out.npz", {tensor("y", {2, 2}, {-1, 1, -1, 1}), tensor("mean", {2}, {2, 7}), tensor("rstd", {2, 1}, {1, 0.25F})}, {});
+  const Outcome o = norma("judge in.npz --outputs out.npz --op layer_norm --epsilon 0 --json");
+  ASSERT_EQ(o.status, 0) << o.err;
+  const json j = json::parse(o.out);
+  EXPECT_EQ(j["verdict"], "correctly_rounded");
+  EXPECT_EQ(j["auxiliary"]["mean"]["verdict"], "correctly_rounded");
+  EXPECT_EQ(j["auxiliary"]["rstd"]["verdict"], "not_faithful");  // the truth is 1/2
+}
+
+TEST_F(Program, RunComputesWhatJudgeFindsCorrectlyRounded) {
+  const Tensor x = tensor("x", {2, 4, 3}, {1, 2, 4, 8, -3, 0.5F, 7, 1e20F, 1e-30F, 2, 2, 2, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, -1, -2});
+  const Tensor gamma = tensor("gamma", {4}, {1, -2, 0, 3});
+  const std::map<std::string, std::vector<Tensor>> calls{
+      {"layer_norm --axis 1", {x}},
+      {"rms_norm --gain-offset 1", {x, tensor("gamma", {3}, {1, -1, 2})}},
+      {"batch_norm", {x, gamma, tensor("running_mean", {4}, {1, 2, 3, 4}), tensor("running_variance", {4}, {1, 2, 3, 4})}},
+      {"batch_norm_training --layout NHWC", {x}},
+      {"batch_norm_inference", {x, tensor("mean", {4}, {1, 2, 3, 4}), tensor("variance", {4}, {1, 0, 3, 4})}},
+      {"group_norm --groups 2", {x, gamma, tensor("residual", {2, 4, 3}, std::vector<float>(24, 0.1F))}},
+      {"instance_norm --epsilon-placement outside --variance-estimator unbiased", {x}},
+      {"weight_norm", {x, tensor("gamma", {2, 1, 1}, {1, 2})}},
+  };
+  for (const auto& [call, tensors] : calls) {
+    write("in.safetensors", tensors, {});
+    Outcome o = norma("run in.safetensors --output out.safetensors --op " + call);
+    ASSERT_EQ(o.status, 0) << call << "\n" << o.err;
+    o = norma("judge in.safetensors --outputs out.safetensors --json --op " + call);
+    ASSERT_EQ(o.status, 0) << call << "\n" << o.err;
+    const json j = json::parse(o.out);
+    EXPECT_EQ(j["verdict"], "correctly_rounded") << call;
+    EXPECT_EQ(j["elements"], 24) << call;
+    for (const auto& [role, tally] : j["auxiliary"].items()) EXPECT_EQ(tally["verdict"], "correctly_rounded") << call << " " << role;
+  }
+}
+
+TEST_F(Program, RunSaysWhatMadeItsResults) {
+  write("in.safetensors", {tensor("x", {1, 4}, {1, 2, 3, 4})}, {{"op", "rms_norm"}, {"epsilon", "0x1p-20"}});
+  const Outcome o = norma("run in.safetensors --output out.npz --also xhat,deviation --dtype f16 --rounding up");
+  ASSERT_EQ(o.status, 0) << o.err;
+  Result<TensorFile> out = read_tensor_file(at("out.npz"));
+  ASSERT_TRUE(out.ok()) << out.status().message;
+  EXPECT_EQ(out->metadata.at("op"), "rms_norm");
+  EXPECT_EQ(out->metadata.at("epsilon"), "0x1p-20");
+  EXPECT_EQ(out->metadata.at("rounding"), "up");
+  ASSERT_NE(out->find("y"), nullptr);
+  EXPECT_EQ(out->find("y")->format, Format::f16);
+  EXPECT_EQ(out->find("rstd")->format, Format::f32);
+  EXPECT_NE(out->find("xhat"), nullptr);
+  EXPECT_NE(out->find("deviation"), nullptr);
+  EXPECT_EQ(out->find("mean"), nullptr);  // rms_norm has none
+}
+
+TEST_F(Program, ExplainsTheWalkthrough) {
+  const Outcome o = norma("explain --op layer_norm 1 2 3 4 --gamma 2 --beta 1 --json");
+  ASSERT_EQ(o.status, 0) << o.err;
+  const json g = json::parse(o.out)["groups"][0];
+  EXPECT_EQ(g["mean"]["exact"], "5/2");
+  EXPECT_EQ(g["variance"]["exact"], "5/4");
+  EXPECT_EQ(g["elements"][0]["deviation"]["exact"], "-3/2");
+  EXPECT_EQ(g["elements"][0]["squared"]["exact"], "9/4");
+  EXPECT_EQ(g["elements"][0]["squeezed"]["exact"], "-√(9/5)");
+  EXPECT_EQ(g["elements"][1]["squeezed"]["decimal"], "-0.44721359549995793928");
+  std::vector<std::string> y;
+  for (const json& e : g["elements"]) y.push_back(e["y"]["decimal"].get<std::string>().substr(0, 7));
+  EXPECT_EQ(y, (std::vector<std::string>{"-1.6832", "0.10557", "1.89442", "3.68327"}));
+  const Outcome text = norma("explain 1 2 3 4");
+  for (const char* word : {"Centre", "Squeeze", "Guard", "Restyle", "mean = 5/2 = 2.5", "-√(9/5) = -1.3416407864998738178", "0xbfabbab6"}) {
+    EXPECT_NE(text.out.find(word), std::string::npos) << word << "\n" << text.out;
+  }
+}
+
+TEST_F(Program, ExplainsATableDownItsColumns) {
+  const Outcome o = norma("explain --op batch_norm 1 10 / 5 20 / 9 90 --epsilon 0 --json");
+  ASSERT_EQ(o.status, 0) << o.err;
+  const json j = json::parse(o.out);
+  ASSERT_EQ(j["groups"].size(), 2U);
+  EXPECT_EQ(j["groups"][0]["mean"]["exact"], "5");
+  EXPECT_EQ(j["groups"][0]["variance"]["exact"], "32/3");
+  EXPECT_EQ(j["groups"][0]["elements"][0]["y"]["exact"], "-√(3/2)");
+  EXPECT_EQ(j["groups"][0]["elements"][1]["y"]["exact"], "0");
+  EXPECT_EQ(j["groups"][1]["mean"]["exact"], "40");
+  EXPECT_NE(norma("explain --op batch_norm 1 10 / 5 20 / 9 90").out.find("column 2 of 2"), std::string::npos);
+}
+
+TEST_F(Program, ExplainsFlatRowsAndEveryOp) {
+  const json flat = json::parse(norma("explain 5 5 5 5 --json").out)["groups"][0]["elements"][0];
+  EXPECT_EQ(flat["squeezed"]["exact"], "nan");  // 0/0 without epsilon
+  EXPECT_EQ(flat["y"]["exact"], "0");
+  for (const std::string call : {"--op rms_norm 2 4 6 8", "--op group_norm --groups 2 1 2 3 5", "--op instance_norm 1 2 3",
+                                 "--op weight_norm 3 4 --gamma 10", "--op batch_norm_inference 1 2 / 3 4 --mean 1,2 --variance 4,9",
+                                 "--op layer_norm --shape 2,2 1 2 3 5 --axis 0", "--format bf16 --epsilon-placement outside 0.1 1/3 -inf -.5",
+                                 "--cast-before-gain true --dtype f16 1 2 4 --gamma 1,2,3", "--op rms_norm 1 2 --residual 3,4"}) {
+    const Outcome text = norma("explain " + call);
+    EXPECT_EQ(text.status, 0) << call << "\n" << text.err;
+    EXPECT_NE(text.out.find("Restyle"), std::string::npos) << call;
+    const Outcome o = norma("explain --json " + call);
+    EXPECT_EQ(o.status, 0) << call;
+    EXPECT_FALSE(json::parse(o.out)["groups"][0]["elements"].empty()) << call;
+  }
+}
+
+TEST_F(Program, ListsWhatThereIs) {
+  for (const std::string what : {"ops", "formats", "settings", "targets"}) {
+    EXPECT_EQ(norma("list " + what).status, 0) << what;
+    EXPECT_FALSE(json::parse(norma("list --json " + what).out).empty()) << what;
+  }
+  EXPECT_EQ(json::parse(norma("list ops --json").out).size(), 7U);
+}
+
+TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
+  write("good.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4}), tensor("y", {2, 2}, {1, 2, 3, 4})}, {{"op", "layer_norm"}});
+  write("no_op.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4}), tensor("y", {2, 2}, {1, 2, 3, 4})}, {});
+  write("no_y.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4})}, {{"op", "layer_norm"}});
+  write("bias.safetensors", {tensor("x", {2}, {1, 2}), tensor("y", {2}, {1, 2}), tensor("bias", {2}, {0, 0})}, {{"op", "layer_norm"}});
+  write("shape.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4}), tensor("y", {4}, {1, 2, 3, 4})}, {{"op", "layer_norm"}});
+  write("nan.safetensors", {tensor("x", {2}, {1, 2}), tensor("y", {2}, {1, 2})}, {{"op", "layer_norm"}, {"epsilon", "nan"}});
+  std::ofstream(at("text.safetensors")) << "this is no tensor file at all";
+
+  expect_refusal("", {"--help"});
+  expect_refusal("jugde good.safetensors", {"--help"});
+  expect_refusal("judge", {"FILE"});
+  expect_refusal("judge nowhere.safetensors", {"nowhere.safetensors"});
+  expect_refusal("judge .", {"."});
+  expect_refusal("judge text.safetensors", {"text.safetensors"});
+  expect_refusal("judge no_op.safetensors", {"no_op.safetensors", "--op"});
+  expect_refusal("judge no_op.safetensors --op layernorm", {"layernorm", "did you mean layer_norm?"});
+  expect_refusal("judge no_y.safetensors", {"no_y.safetensors", "tensor y"});
+  expect_refusal("judge bias.safetensors", {"bias.safetensors", "\"bias\"", "did you mean beta?"});
+  expect_refusal("judge shape.safetensors", {"shape.safetensors", "y has shape [4]", "[2, 2]"});
+  expect_refusal("judge nan.safetensors", {"nan.safetensors", "epsilon"});
+  expect_refusal("judge good.safetensors --epsilon -1", {"epsilon", "zero or more"});
+  expect_refusal("judge good.safetensors --epsilon soup", {"epsilon", "soup"});
+  expect_refusal("judge good.safetensors --axis 2", {"axis 2", "-2 to 1"});
+  expect_refusal("judge good.safetensors --op group_norm", {"groups"});
+  expect_refusal("judge good.safetensors --op group_norm --groups 3", {"3 groups", "2 channels"});
+  expect_refusal("judge good.safetensors --dtype f16", {"f32"});
+  expect_refusal("judge good.safetensors --nonsense", {"nonsense"});
+  expect_refusal("run good.safetensors", {"--output"});
+  expect_refusal("run no_y.safetensors --output nowhere/out.npz", {"nowhere"});
+  expect_refusal("run no_y.safetensors --output out.txt", {"out.txt"});
+  expect_refusal("run no_y.safetensors --output out.npz --engine warp", {"warp"});
+  expect_refusal("run no_y.safetensors --output out.npz --also xhta", {"xhta", "did you mean xhat?"});
+  expect_refusal("explain 1 2 three", {"three"});
+  expect_refusal("explain 1 2 / 3", {"row 2"});
+  expect_refusal("explain 1 2 3 --shape 2,2", {"--shape 2,2", "3 numbers"});
+  expect_refusal("explain 1 2 3 --gamma 1,2", {"--gamma", "expected 1 or 3"});
+  expect_refusal("explain 1 2 --format f31", {"f31"});
+  expect_refusal("list oops", {"did you mean ops?"});
+}
+
+TEST_F(Program, SaysWhenItsOutputIsLost) {
+  const std::string command = NORMA_PROGRAM " list ops >/dev/full 2>" + at("err").string();
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_NE(contents(at("err")).find("standard output"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace norma
