@@ -59,7 +59,7 @@ Result<Tensor> parse_x(const Options& options, const Spec& spec, Format format, 
     if (word == "/") {
       rows.push_back(0);
     } else {
-      words.push_back(word);
+      words.push_back(word.substr(word.find_first_not_of(' ') == std::string::npos ? 0 : word.find_first_not_of(' ')));
       ++rows.back();
     }
   }

@@ -60,7 +60,8 @@ void Progress::show() {
 
 namespace {
 
-// CLI11 takes a word that starts with a dash and a letter or a point for a flag; these are numbers.
+// CLI11 takes a word that starts with a dash and a letter or a point for a flag. These are numbers: a space in front tells, and
+// `explain` drops it.
 void keep_negative_numbers(std::vector<std::string>& words) {
   for (std::string& word : words) {
     if (word.starts_with("-inf") || word.starts_with("-nan") || word.starts_with("-.")) word.insert(0, " ");

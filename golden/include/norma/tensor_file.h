@@ -1,0 +1,77 @@
+// Named tensors in files: .safetensors, .npz and .npy, read with suspicion and written atomically.
+//
+// Files come from strangers. A reader believes nothing it has not checked, allocates no more than the file holds (a compressed member:
+// than has actually been inflated), and says what is wrong in one line: `tensor "y" ends at byte 96, but the data has 64 bytes`. Names
+// and words taken from a file appear in messages quoted, escaped to printable ASCII and cut to a readable length.
+//
+// Nothing here prints, aborts or reads the environment. No exception leaves but std::bad_alloc, and none at all from the two functions
+// that take a path.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "norma/format.h"
+#include "norma/spec.h"
+#include "norma/status.h"
+
+namespace norma {
+
+struct Tensor {
+  std::string name;
+  Format format = Format::f32;
+  Shape shape;                  // empty for a single value
+  std::vector<std::byte> data;  // contiguous, last axis fastest, little-endian
+
+  [[nodiscard]] ConstView view() const { return {format, data.data(), shape, {}}; }
+  friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+struct TensorFile {
+  std::vector<Tensor> tensors;                  // in the order in which the file names them
+  std::map<std::string, std::string> metadata;  // op, epsilon, axis … as text
+  // Well-formed tensors whose dtype is none of Norma's formats: name and dtype, no data. A whole checkpoint is full of them (I64
+  // position ids, say); they matter only to who asks for one.
+  std::map<std::string, std::string> unreadable;
+
+  // Null if there is none.
+  [[nodiscard]] const Tensor* find(std::string_view name) const;
+  // The same, with a status that says why there is none: another dtype, or the names there are.
+  [[nodiscard]] Result<const Tensor*> get(std::string_view name) const;
+
+  friend bool operator==(const TensorFile&, const TensorFile&) = default;
+};
+
+// Reads a regular file as what its first bytes say it is, whatever its extension; what is neither zip nor .npy is taken for safetensors.
+// The one tensor of a .npy file is called what the file is called, without the extension.
+Result<TensorFile> read_tensor_file(const std::filesystem::path& path);
+
+// Replaces or creates the file, in the format of its extension: .safetensors, .npz, or .npy for exactly one tensor without metadata.
+// The same tensors give the same bytes everywhere. The file appears whole or not at all: on any status but ok, what was there before
+// is still there and nothing else is. What exists and is no regular file is refused; a symbolic link stays, its target is replaced.
+Status write_tensor_file(const std::filesystem::path& path, const TensorFile& file);
+
+// The formats by themselves, for pipes and tests.
+//
+// .safetensors: 8 bytes little-endian length, a JSON header, the data. As its specification demands, tensors neither overlap nor
+//     leave holes. Sub-byte dtypes are refused; other dtypes that are not Norma's are `unreadable`.
+// .npy: versions 1 to 3, either byte order, C or Fortran order. Its one tensor has the name "". Nothing is ever unpickled.
+// .npz: a zip archive of .npy members, stored or deflated. A single string (shape ()) is metadata, as is a single number called epsilon,
+//     axis, groups or momentum, so that np.savez("f.npz", x=x, y=y, op="layer_norm", epsilon=1e-5, axis=-1) says it all. Such a
+//     number of a floating-point dtype is given as a hex float, exactly.
+Result<TensorFile> parse_safetensors(std::span<const std::byte> bytes);
+Result<TensorFile> parse_npy(std::span<const std::byte> bytes);
+Result<TensorFile> parse_npz(std::span<const std::byte> bytes);
+
+// What the formats cannot hold is refused with Code::bad_tensor: data that does not match its shape, names twice, text that is no UTF-8,
+// `unreadable` tensors (their data was not read), and in .npy and .npz bf16 and fp8, which numpy does not have.
+Result<std::vector<std::byte>> serialize_safetensors(const TensorFile& file);
+Result<std::vector<std::byte>> serialize_npy(const TensorFile& file);  // the name of the tensor is not written
+Result<std::vector<std::byte>> serialize_npz(const TensorFile& file);
+
+}  // namespace norma

@@ -1,0 +1,113 @@
+#include "file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <random>
+#include <system_error>
+
+namespace norma::files {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// A system call again and again while signals interrupt it.
+template <class Call>
+auto persist(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// One read or write moves at most about 2 GiB; asking for less keeps the count positive everywhere.
+constexpr std::size_t most_at_once = std::size_t{1} << 30;
+
+Status not_regular(mode_t mode) {
+  return io_error((S_ISDIR(mode) ? std::string("is a directory") : std::string("is no regular file")) + ": expected a regular file");
+}
+
+Status write_all(int fd, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = persist([&] { return ::write(fd, bytes.data(), std::min(bytes.size(), most_at_once)); });
+    if (put < 0) return io_error("cannot be written: " + reason(errno));
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  if (persist([&] { return ::fsync(fd); }) != 0) return io_error("cannot be written: " + reason(errno));
+  return {};
+}
+
+// A new file in the directory, under a name nobody uses.
+Result<std::filesystem::path> create_beside(const std::filesystem::path& path, std::optional<Descriptor>& descriptor) {
+  std::random_device random;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::filesystem::path temporary = path.parent_path() / (".norma-" + std::to_string(random()) + ".tmp");
+    const int fd = persist([&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    if (fd >= 0) {
+      descriptor.emplace(fd);
+      return temporary;
+    }
+    if (errno != EEXIST) return io_error("cannot be written: " + reason(errno));
+  }
+  return io_error("cannot be written: no name for a temporary file is free");
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<OpenFile> open_regular(const std::filesystem::path& path) {
+  // Without O_NONBLOCK, opening a FIFO waits for somebody to write.
+  const int fd = persist([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  if (fd < 0) return io_error("cannot be opened: " + reason(errno));
+  Descriptor descriptor(fd);
+  struct stat stat {};
+  if (::fstat(fd, &stat) != 0) return io_error("cannot be examined: " + reason(errno));
+  if (!S_ISREG(stat.st_mode)) return not_regular(stat.st_mode);
+  return OpenFile{std::move(descriptor), static_cast<std::uint64_t>(stat.st_size)};
+}
+
+Status FileSource::fill(std::span<std::byte> to) {
+  while (!to.empty()) {
+    const ssize_t got = persist([&] { return ::read(fd_, to.data(), std::min(to.size(), most_at_once)); });
+    if (got < 0) return io_error("cannot be read: " + reason(errno));
+    if (got == 0) return io_error("shrank while it was read");
+    to = to.subspan(static_cast<std::size_t>(got));
+  }
+  return {};
+}
+
+Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to) {
+  const ssize_t got = persist([&] { return ::pread(file.descriptor.get(), to.data(), to.size(), 0); });
+  if (got < 0) return io_error("cannot be read: " + reason(errno));
+  return Bytes(to.first(static_cast<std::size_t>(got)));
+}
+
+Status replace_file(const std::filesystem::path& path, Bytes bytes) {
+  std::error_code ignored;
+  std::filesystem::path target = path;
+  if (std::filesystem::is_symlink(path, ignored)) {
+    target = std::filesystem::canonical(path, ignored);
+    if (ignored) return io_error("is a symbolic link that leads nowhere: " + ignored.message());
+  }
+  struct stat old {};
+  const bool exists = ::stat(target.c_str(), &old) == 0;
+  if (exists && !S_ISREG(old.st_mode)) return not_regular(old.st_mode);
+
+  std::optional<Descriptor> descriptor;
+  const Result<std::filesystem::path> temporary = create_beside(target, descriptor);
+  if (!temporary.ok()) return temporary.status();
+  Status status = write_all(descriptor->get(), bytes);
+  if (status.ok() && exists && ::fchmod(descriptor->get(), old.st_mode & 07777) != 0) {
+    status = io_error("cannot be given the permissions of the file it replaces: " + reason(errno));
+  }
+  if (status.ok() && std::rename(temporary->c_str(), target.c_str()) != 0) status = io_error("cannot be written: " + reason(errno));
+  if (!status.ok()) ::unlink(temporary->c_str());
+  return status;
+}
+
+}  // namespace norma::files

@@ -1,0 +1,46 @@
+// Regular files: read in order, and replaced all at once.
+#pragma once
+
+#include <filesystem>
+
+#include "source.h"
+
+namespace norma::files {
+
+// An open file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor();
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct OpenFile {
+  Descriptor descriptor;
+  std::uint64_t size;
+};
+
+// Does not wait, whatever the path names: what is no regular file is an error.
+Result<OpenFile> open_regular(const std::filesystem::path& path);
+
+class FileSource final : public Source {
+ public:
+  explicit FileSource(const OpenFile& file) : Source(file.size), fd_(file.descriptor.get()) {}
+
+ private:
+  Status fill(std::span<std::byte> to) override;
+  int fd_;
+};
+
+// The first bytes of the file, at most as many as `to` has; the source stays where it is.
+Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to);
+
+// Puts the bytes where the path points, all of them or none: a temporary file beside it, synced, renamed.
+Status replace_file(const std::filesystem::path& path, Bytes bytes);
+
+}  // namespace norma::files
