@@ -91,20 +91,4 @@ inline constexpr Container containers[] = {
     {"npz", parse_npz, serialize_npz},
 };
 
-// One or two tensors of every kind a container can hold, for the tests that damage them.
-inline TensorFile sample(bool only_numpy) {
-  TensorFile file;
-  file.tensors = {{"x", Format::f32, {2, 3}, buffer("abcdefghijklmnopqrstuvwx")}, {"gamma", Format::f16, {3}, buffer("ABCDEF")}};
-  if (!only_numpy) file.tensors.push_back({"beta", Format::bf16, {1, 3}, buffer("GHIJKL")});
-  file.metadata = {{"op", "layer_norm"}, {"epsilon", "0x1p-17"}};
-  return file;
-}
-
-// The same as bytes: a .safetensors, two .npy, a stored and a deflated .npz file.
-struct SampleFile {
-  const Container& container;
-  std::string content;
-};
-std::vector<SampleFile> sample_files();
-
 }  // namespace norma
