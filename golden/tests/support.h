@@ -24,7 +24,7 @@ inline std::string unhex(std::string_view digits) {
 
 inline std::string little(unsigned long long value, int size) {
   std::string s;
-  for (int i = 0; i < size; ++i) s += static_cast<char>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < size; ++i, value >>= 8) s += static_cast<char>(value & 0xff);
   return s;
 }
 
