@@ -61,6 +61,8 @@ TEST(Malformed, SafetensorsFields) {
         {
             {"a tensor that is a number", safetensors(R"({"x":1})"),
              R"(the header's "x" is a number: expected an object with dtype, shape and data_offsets)"},
+            {"a tensor that is true", safetensors(R"({"x":true})"),
+             R"(the header's "x" is a boolean: expected an object with dtype, shape and data_offsets)"},
             {"a tensor that is null", safetensors(R"({"x":null})"),
              R"(the header's "x" is null: expected an object with dtype, shape and data_offsets)"},
             {"a tensor that is an array", safetensors(R"({"x":[]})"),

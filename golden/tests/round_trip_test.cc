@@ -220,6 +220,15 @@ TEST(Refused, WhatAContainerCannotHold) {
   }
 }
 
+TEST(Refused, MoreMembersThanAPlainZipCounts) {
+  TensorFile file;
+  for (int i = 0; i < 65534; ++i) file.tensors.push_back({std::to_string(i), Format::f32, {0}, {}});
+  EXPECT_TRUE(parsed(in_npz, serialized(in_npz, file)) == file);
+  file.metadata["op"] = "layer_norm";
+  EXPECT_EQ(in_npz.serialize(file).status().message,
+            "a .npz file of more than 65534 members or 3.75 GiB is not supported: use .safetensors");
+}
+
 RC_GTEST_PROP(RoundTrip, WhatIsWrittenIsRead, ()) {
   const auto text = [](const char* what) {
     // A few letters of every UTF-8 length, so that names collide and metadata meets tensors.

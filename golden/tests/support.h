@@ -24,7 +24,7 @@ inline std::string unhex(std::string_view digits) {
 
 inline std::string little(unsigned long long value, int size) {
   std::string s;
-  for (int i = 0; i < size; ++i) s += static_cast<char>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < size; ++i, value >>= 8) s += static_cast<char>(value & 0xff);
   return s;
 }
 
@@ -90,21 +90,5 @@ inline constexpr Container containers[] = {
     {"npy", parse_npy, serialize_npy},
     {"npz", parse_npz, serialize_npz},
 };
-
-// One or two tensors of every kind a container can hold, for the tests that damage them.
-inline TensorFile sample(bool only_numpy) {
-  TensorFile file;
-  file.tensors = {{"x", Format::f32, {2, 3}, buffer("abcdefghijklmnopqrstuvwx")}, {"gamma", Format::f16, {3}, buffer("ABCDEF")}};
-  if (!only_numpy) file.tensors.push_back({"beta", Format::bf16, {1, 3}, buffer("GHIJKL")});
-  file.metadata = {{"op", "layer_norm"}, {"epsilon", "0x1p-17"}};
-  return file;
-}
-
-// The same as bytes: a .safetensors, two .npy, a stored and a deflated .npz file.
-struct SampleFile {
-  const Container& container;
-  std::string content;
-};
-std::vector<SampleFile> sample_files();
 
 }  // namespace norma

@@ -1,11 +1,11 @@
 // Named tensors in files: .safetensors, .npz and .npy, read with suspicion and written atomically.
 //
-// Files come from strangers. A reader believes nothing it has not checked, allocates no more than the file holds (a compressed member:
-// than has actually been inflated), and says what is wrong in one line: `tensor "y" ends at byte 96, but the data has 64 bytes`. Names
-// and words taken from a file appear in messages quoted, escaped to printable ASCII and cut to a readable length.
+// Files come from strangers. A reader believes nothing it has not checked, asks for memory as bytes arrive and not as they are promised,
+// and says what is wrong in one line: `tensor "y" ends at byte 96, but the data has 64 bytes`. Names and words taken from a file appear
+// in messages quoted, escaped to printable ASCII and cut to a readable length.
 //
-// Nothing here prints, aborts or reads the environment. No exception leaves but std::bad_alloc, and none at all from the two functions
-// that take a path.
+// Nothing here prints, aborts or reads the environment. No exception leaves but std::bad_alloc, and the two functions that take a path
+// make a status of that too.
 #pragma once
 
 #include <cstddef>
