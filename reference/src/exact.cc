@@ -35,7 +35,7 @@ struct Quadratic {
   // An integer within 2 of log2 |this|, for a number other than zero. Where the terms cancel, (A − √B)(A + √B) = A² − B tells how far.
   [[nodiscard]] int log2() const {
     const Integer b = c * c * v;
-    const int larger = std::max(bit_length(a), (bit_length(b) + 1) / 2);
+    const int larger = std::max(bit_length(abs(a)), (bit_length(b) + 1) / 2);
     const bool cancels = !a.is_zero() && !c.is_zero() && (a < 0) != (c < 0);
     const int numerator = cancels ? bit_length(abs(Integer(a * a - b))) - larger : larger;
     return numerator - bit_length(d);
