@@ -130,6 +130,14 @@ inline std::int64_t size_of(const Shape& shape) {
   return n;
 }
 
+inline Spec spec_of(Op op, std::optional<double> epsilon = std::nullopt, std::optional<int> axis = std::nullopt) {
+  Spec spec;
+  spec.op = op;
+  spec.epsilon = epsilon;
+  spec.axis = axis;
+  return spec;
+}
+
 // A contiguous tensor that owns its memory.
 class Tensor {
  public:
