@@ -61,7 +61,7 @@ class Evaluation {
       g.spread = input(Role::variance, at);
     } else {
       Dyadic squares;
-      g.sum.negative = true;  // IEEE 754's neutral element of addition is −0: a sum of negative zeros is one
+      g.sum.negative = mode_ != Mode::down;  // IEEE 754's neutral element of addition is −0, but +0 when rounding down
       walk(nest_.in_group, at, [&](const Offsets& i) {
         const Dyadic x = element(i);
         if (op_.centred) g.sum = add(g.sum, x, mode_);

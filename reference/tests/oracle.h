@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "testing.h"
+#include "problem.h"
 
 namespace norma::testing {
 
@@ -47,39 +47,6 @@ inline std::int64_t order(Format format, Bits bits) {
   const Bits sign = layout(format).sign();
   return (bits & sign) != 0 ? -static_cast<std::int64_t>(bits - sign) : static_cast<std::int64_t>(bits);
 }
-
-// A call on x of three axes.
-struct Problem {
-  Spec spec;
-  Mode mode = Mode::nearest_even;
-  ByRole<Tensor> inputs;
-  ByRole<Tensor> outputs;
-
-  [[nodiscard]] std::int64_t extent(int axis) const { return inputs[Role::x]->shape()[static_cast<std::size_t>(axis)]; }
-  [[nodiscard]] int axis() const { return spec.effective_axis() < 0 ? spec.effective_axis() + 3 : spec.effective_axis(); }
-
-  // The group of an element, and its place among the parameters. The axes before or after the channel count as the op's definition says.
-  [[nodiscard]] std::int64_t group(const std::int64_t (&at)[3]) const {
-    const std::int64_t c = at[axis()];
-    switch (spec.op) {
-      case Op::layer_norm:
-      case Op::rms_norm:
-        return axis() == 0 ? 0 : axis() == 1 ? at[0] : at[0] * extent(1) + at[1];
-      case Op::group_norm:
-        return at[0] * *spec.groups + c / (extent(axis()) / *spec.groups);
-      case Op::instance_norm:
-        return at[0] * extent(axis()) + c;
-      default:
-        return c;
-    }
-  }
-  [[nodiscard]] std::size_t parameter(const std::int64_t (&at)[3]) const {
-    if (info(spec.op).grouping != Grouping::trailing) return static_cast<std::size_t>(at[axis()]);
-    std::int64_t index = 0;
-    for (int i = axis(); i < 3; ++i) index = index * extent(i) + at[i];
-    return static_cast<std::size_t>(index);
-  }
-};
 
 // What the outputs are, as far as intervals can tell: nothing where a value is not finite, or hangs on a rounding that is undecided.
 template <class I>

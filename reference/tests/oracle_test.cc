@@ -181,26 +181,6 @@ Problem random_problem(Random& random, Op op, Format format) {
   return problem;
 }
 
-std::string text(const Problem& problem) {
-  const Spec& s = problem.spec;
-  const Profile& p = s.profile;
-  std::ostringstream out;
-  out << info(s.op).name << std::hexfloat << " epsilon " << s.effective_epsilon() << " axis " << s.effective_axis() << " groups "
-      << s.groups.value_or(0) << " momentum " << s.momentum << " mode " << static_cast<int>(problem.mode) << " profile "
-      << static_cast<int>(p.epsilon_placement) << static_cast<int>(p.variance) << static_cast<int>(p.running_variance)
-      << static_cast<int>(p.momentum) << p.gain_offset << p.cast_before_gain << static_cast<int>(p.residual_sum);
-  for (std::size_t r = 0; r < role_count; ++r) {
-    const auto& input = problem.inputs[static_cast<Role>(r)];
-    if (!input) continue;
-    out << "\n  " << role_names[r] << " " << info(input->format()).name << " [";
-    for (const std::int64_t extent : input->shape()) out << extent << " ";
-    out << "] {";
-    for (std::size_t i = 0; i < input->size(); ++i) out << testing::hex(input->bits(i)) << ", ";
-    out << "}";
-  }
-  return out.str();
-}
-
 struct Tally {
   std::int64_t values = 0;
   std::int64_t undecided = 0;
@@ -233,13 +213,13 @@ bool check(const Problem& problem, bool last, Tally& tally) {
         EXPECT_EQ(zero_inside ? ours & (layout(format).sign() - 1) : ours, zero_inside ? low & (layout(format).sign() - 1) : low)
             << name(role) << "[" << i << "] in " << info(format).name << ": " << testing::hex(ours) << ", should be " << testing::hex(low)
             << "\n"
-            << text(problem);
+            << testing::text(problem);
         continue;
       }
       ++here.undecided;
       if (!last) continue;
-      EXPECT_LE(testing::order(format, low), testing::order(format, ours)) << name(role) << "[" << i << "]\n" << text(problem);
-      EXPECT_LE(testing::order(format, ours), testing::order(format, high)) << name(role) << "[" << i << "]\n" << text(problem);
+      EXPECT_LE(testing::order(format, low), testing::order(format, ours)) << name(role) << "[" << i << "]\n" << testing::text(problem);
+      EXPECT_LE(testing::order(format, ours), testing::order(format, high)) << name(role) << "[" << i << "]\n" << testing::text(problem);
     }
   }
   if (!last && here.undecided + here.unknown > 0) return false;
@@ -267,7 +247,7 @@ TEST_P(Oracle, AgreesWithIntervals) {
     Problem problem = random_problem(random, op, format);
     const testing::Call call{problem.spec, problem.inputs, problem.mode};
     const Status status = call.run(problem.outputs);
-    ASSERT_TRUE(status.ok()) << "case " << i << ": " << status.message << "\n" << text(problem);
+    ASSERT_TRUE(status.ok()) << "case " << i << ": " << status.message << "\n" << testing::text(problem);
     if (!check<testing::Interval<155>>(problem, false, tally)) check<testing::Interval<1400>>(problem, true, tally);
     ASSERT_FALSE(HasFailure()) << "case " << i << ", seed " << seed;
     done += testing::size_of(*output_shape(problem.spec, problem.inputs[Role::x]->shape(), Role::rstd));
