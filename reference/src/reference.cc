@@ -33,8 +33,9 @@ class Evaluation {
   [[nodiscard]] Dyadic element(const Offsets& at) const {
     Dyadic x = input(Role::x, at);
     if (!inputs_[Role::residual]) return x;
-    Dyadic sum = add(x, input(Role::residual, at), mode_);
-    if (spec_.profile.residual_sum == ResidualSum::exact) return sum;
+    const bool exact = spec_.profile.residual_sum == ResidualSum::exact;
+    Dyadic sum = add(x, input(Role::residual, at), exact ? mode_ : Mode::nearest_even);
+    if (exact) return sum;
     const Format format = inputs_[Role::x]->format;
     return Dyadic(decode(format, round(Real(std::move(sum)), format).bits));
   }
