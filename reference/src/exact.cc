@@ -279,7 +279,8 @@ Rounded round(const Real& y, Format format, Mode mode) {
 double ulp_error(const Real& y, Format format, Bits got) {
   const Decoded value = decode(format, got);
   if (!y.finite() || value.kind != Kind::finite) {
-    const bool same = y.p.kind == value.kind && (value.kind == Kind::nan || y.p.negative == value.negative);
+    const Kind best = y.p.kind == Kind::infinite && !info(format).has_infinity ? Kind::nan : y.p.kind;
+    const bool same = best == value.kind && (value.kind == Kind::nan || y.p.negative == value.negative);
     return same ? 0 : std::numeric_limits<double>::infinity();
   }
   const Digits exact = digits(y);

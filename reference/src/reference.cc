@@ -33,8 +33,9 @@ class Evaluation {
   [[nodiscard]] Dyadic element(const Offsets& at) const {
     Dyadic x = input(Role::x, at);
     if (!inputs_[Role::residual]) return x;
-    Dyadic sum = add(x, input(Role::residual, at), mode_);
-    if (spec_.profile.residual_sum == ResidualSum::exact) return sum;
+    const bool exact = spec_.profile.residual_sum == ResidualSum::exact;
+    Dyadic sum = add(x, input(Role::residual, at), exact ? mode_ : Mode::nearest_even);
+    if (exact) return sum;
     const Format format = inputs_[Role::x]->format;
     return Dyadic(decode(format, round(Real(std::move(sum)), format).bits));
   }
@@ -60,7 +61,7 @@ class Evaluation {
       g.spread = input(Role::variance, at);
     } else {
       Dyadic squares;
-      g.sum.negative = true;  // IEEE 754's neutral element of addition is −0: a sum of negative zeros is one
+      g.sum.negative = mode_ != Mode::down;  // IEEE 754's neutral element of addition is −0, but +0 when rounding down
       walk(nest_.in_group, at, [&](const Offsets& i) {
         const Dyadic x = element(i);
         if (op_.centred) g.sum = add(g.sum, x, mode_);

@@ -112,7 +112,8 @@ struct Floor {
 [[nodiscard]] Rounded round(const Real& y, Format format, Mode mode = Mode::nearest_even);
 
 // |got − y| in units in the last place of `format` at y (of its largest binade where y is beyond it), correctly rounded to a double.
-// Infinite where one of the two is finite and the other is not, or where they are different infinities; 0 where both are NaN.
+// Infinite where one of the two is finite and the other is not, or where they are different infinities; 0 where both are NaN, and for
+// NaN in place of infinity in a format that has none.
 [[nodiscard]] double ulp_error(const Real& y, Format format, Bits got);
 
 // The largest value of `format` not above y, and the smallest not below it: equal if y is one of them. y finite.
