@@ -59,14 +59,6 @@ Status within(std::string_view where, Status status) {
   return status;
 }
 
-std::string quote(std::string_view name) {
-  constexpr std::size_t most = 80;
-  const bool cut = name.size() > most;
-  return "\"" + escaped(name.substr(0, most), false) + (cut ? "...\" (" + count(name.size(), "byte") + ")" : "\"");
-}
-
-std::string printable(std::string_view path) { return escaped(path, true); }
-
 std::string text(const Shape& shape) {
   std::string s = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) s += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
@@ -160,3 +152,15 @@ void append_little(Buffer& to, std::uint64_t value, int bytes) {
 }
 
 }  // namespace norma::files
+
+namespace norma {
+
+std::string quote(std::string_view name) {
+  constexpr std::size_t most = 80;
+  const bool cut = name.size() > most;
+  return "\"" + files::escaped(name.substr(0, most), false) + (cut ? "...\" (" + files::count(name.size(), "byte") + ")" : "\"");
+}
+
+std::string printable(std::string_view path) { return files::escaped(path, true); }
+
+}  // namespace norma

@@ -23,11 +23,6 @@ inline Status io_error(std::string message) { return {Code::io_error, std::move(
 // The status, its message preceded by where it belongs.
 Status within(std::string_view where, Status status);
 
-// A name from a file, for a message: in quotes, printable ASCII, of bounded length.
-std::string quote(std::string_view name);
-// A path from the user, for a message: whole, Unicode as it is, on one line.
-std::string printable(std::string_view path);
-
 std::string text(const Shape& shape);
 inline std::string text(std::uint64_t n) { return std::to_string(n); }
 // "1 byte", "2 bytes".

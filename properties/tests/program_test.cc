@@ -54,7 +54,8 @@ class Program : public ::testing::Test {
     EXPECT_EQ(o.out, "") << arguments;
     EXPECT_TRUE(o.err.starts_with("norma: ")) << o.err;
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
-    for (const std::string& word : words) EXPECT_NE(o.err.find(word), std::string::npos) << arguments << "\nlacks \"" << word << "\":\n" << o.err;
+    for (const std::string& word : words)
+      EXPECT_NE(o.err.find(word), std::string::npos) << arguments << "\nlacks \"" << word << "\":\n" << o.err;
   }
 
   void write(const std::string& name, std::vector<Tensor> tensors, std::map<std::string, std::string> metadata) const {
@@ -221,10 +222,11 @@ TEST_F(Program, ExplainsFlatRowsAndEveryOp) {
   const json flat = json::parse(norma("explain 5 5 5 5 --json").out)["groups"][0]["elements"][0];
   EXPECT_EQ(flat["squeezed"]["exact"], "nan");  // 0/0 without epsilon
   EXPECT_EQ(flat["y"]["exact"], "0");
-  for (const std::string call : {"--op rms_norm 2 4 6 8", "--op group_norm --groups 2 1 2 3 5", "--op instance_norm 1 2 3",
-                                 "--op weight_norm 3 4 --gamma 10", "--op batch_norm_inference 1 2 / 3 4 --mean 1,2 --variance 4,9",
-                                 "--op layer_norm --shape 2,2 1 2 3 5 --axis 0", "--format bf16 --epsilon-placement outside 0.1 1/3 -inf -.5",
-                                 "--cast-before-gain true --dtype f16 1 2 4 --gamma 1,2,3", "--op rms_norm 1 2 --residual 3,4"}) {
+  for (const std::string call :
+       {"--op rms_norm 2 4 6 8", "--op group_norm --groups 2 1 2 3 5", "--op instance_norm 1 2 3", "--op weight_norm 3 4 --gamma 10",
+        "--op batch_norm_inference 1 2 / 3 4 --mean 1,2 --variance 4,9", "--op layer_norm --shape 2,2 1 2 3 5 --axis 0",
+        "--format bf16 --epsilon-placement outside 0.1 1/3 -inf -.5", "--cast-before-gain true --dtype f16 1 2 4 --gamma 1,2,3",
+        "--op rms_norm 1 2 --residual 3,4"}) {
     const Outcome text = norma("explain " + call);
     EXPECT_EQ(text.status, 0) << call << "\n" << text.err;
     EXPECT_NE(text.out.find("Restyle"), std::string::npos) << call;

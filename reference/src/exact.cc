@@ -82,7 +82,7 @@ bool is_negative(const Quadratic& y) {
 
 }  // namespace
 
-Dyadic::Dyadic(Integer n, int e) : negative(n < 0), significand(std::move(n)), exponent(e) {}
+Dyadic::Dyadic(Integer n, int e) : negative(n.sign() < 0), significand(std::move(n)), exponent(e) {}
 
 Dyadic::Dyadic(const Decoded& value)
     : kind(value.kind), negative(value.negative), significand(value.significand), exponent(value.exponent) {
@@ -112,33 +112,33 @@ Dyadic operator*(const Dyadic& a, const Dyadic& b) {
   if (a.kind == Kind::nan || b.kind == Kind::nan) return Dyadic::nan();
   const bool negative = a.negative != b.negative;
   if (!a.finite() || !b.finite()) return a.zero() || b.zero() ? Dyadic::nan() : Dyadic::infinity(negative);
-  Dyadic product(a.significand * b.significand, a.exponent + b.exponent);
+  Dyadic product;
   product.negative = negative;
+  multiply(product.significand, a.significand, b.significand);
+  product.exponent = a.exponent + b.exponent;
   return product;
 }
 
-Dyadic add(const Dyadic& a, const Dyadic& b, Mode mode) {
+Dyadic add(Dyadic a, Dyadic b, Mode mode) {
   if (a.kind == Kind::nan || b.kind == Kind::nan) return Dyadic::nan();
   if (!a.finite() || !b.finite()) {
     if (!a.finite() && !b.finite() && a.negative != b.negative) return Dyadic::nan();
     return Dyadic::infinity(a.finite() ? b.negative : a.negative);
   }
-  if (a.zero() && b.zero()) {
-    Dyadic zero;
-    zero.negative = a.negative == b.negative ? a.negative : mode == Mode::down;
-    return zero;
+  if (b.zero()) {
+    if (a.zero() && a.negative != b.negative) a.negative = mode == Mode::down;
+    return a;
   }
   if (a.zero()) return b;
-  if (b.zero()) return a;
-  const Dyadic& coarse = a.exponent >= b.exponent ? a : b;
-  const Dyadic& fine = a.exponent >= b.exponent ? b : a;
-  Dyadic sum;
-  sum.significand = coarse.significand;
-  sum.significand <<= coarse.exponent - fine.exponent;
-  sum.significand += fine.significand;
-  sum.exponent = fine.exponent;
-  sum.negative = sum.significand.is_zero() ? mode == Mode::down : sum.significand < 0;
-  return sum;
+  if (a.exponent > b.exponent) {
+    a.significand <<= a.exponent - b.exponent;
+    a.exponent = b.exponent;
+  } else if (b.exponent > a.exponent) {
+    b.significand <<= b.exponent - a.exponent;
+  }
+  a.significand += b.significand;
+  a.negative = a.significand.is_zero() ? mode == Mode::down : a.significand.sign() < 0;
+  return a;
 }
 
 Surd::Surd(Integer a, Integer c, Integer v, Integer d, int exponent)

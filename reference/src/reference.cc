@@ -64,8 +64,8 @@ class Evaluation {
       g.sum.negative = mode_ != Mode::down;  // IEEE 754's neutral element of addition is −0, but +0 when rounding down
       walk(nest_.in_group, at, [&](const Offsets& i) {
         const Dyadic x = element(i);
-        if (op_.centred) g.sum = add(g.sum, x, mode_);
-        squares = add(squares, x * x);
+        if (op_.centred) g.sum = add(std::move(g.sum), x, mode_);
+        squares = add(std::move(squares), x * x);
       });
       if (op_.centred) {
         g.s = n;

@@ -186,16 +186,17 @@ int judge(const std::string& path, const std::string& outputs_path, const Words&
   const Tally& y = tallies.at(Role::y);
   const bool violates = std::any_of(tallies.begin(), tallies.end(), [](const auto& t) { return t.second.not_comparable > 0; });
   if (json) {
-    nlohmann::ordered_json j{{"file", path}, {"op", op.name}, {"epsilon", fmt::format("{:a}", call.spec.effective_epsilon())}};
+    nlohmann::ordered_json j{{"file", printable(path)}, {"op", op.name}, {"epsilon", fmt::format("{:a}", call.spec.effective_epsilon())}};
     j.update(to_json(y));
     for (const auto& [role, tally] : tallies) {
       if (role != Role::y) j["auxiliary"][std::string(name(role))] = to_json(tally);
     }
     fmt::print("{}\n", j.dump(2));
   } else {
-    fmt::print("{}: {}, epsilon {}\n", path, op.name, describe_epsilon(call.spec.effective_epsilon()));
+    fmt::print("{}: {}, epsilon {}\n", printable(path), op.name, describe_epsilon(call.spec.effective_epsilon()));
     for (const std::string_view key : {"producer", "model"}) {
-      if (const auto it = file->metadata.find(std::string(key)); it != file->metadata.end()) fmt::print("  {}: {}\n", key, it->second);
+      if (const auto it = file->metadata.find(std::string(key)); it != file->metadata.end())
+        fmt::print("  {}: {}\n", key, printable(it->second));
     }
     for (const auto& [role, tally] : tallies) print_tally(tally);
     fmt::print("\nverdict: {}{}\n", y.verdict(), y.max_ulp_error >= 0 ? fmt::format(", at most {} ulp off", y.max_ulp_error) : "");

@@ -23,12 +23,12 @@ nlohmann::ordered_json list_ops() {
   auto rows = nlohmann::ordered_json::array();
   for (const OpInfo& op : ops) {
     rows.push_back({{"name", op.name},
-                    {"groups", op.summary},
+                    {"epsilon", fmt::format("{}", op.epsilon)},
+                    {"axis", op.axis},
+                    {"normalizes", op.summary},
                     {"inputs", role_list(op.inputs)},
                     {"required", role_list(op.required)},
-                    {"outputs", role_list(op.outputs)},
-                    {"epsilon", fmt::format("{}", op.epsilon)},
-                    {"axis", op.axis}});
+                    {"outputs", role_list(op.outputs)}});
   }
   return rows;
 }
@@ -65,14 +65,27 @@ std::string cell(const nlohmann::ordered_json& value) {
   return value.dump();
 }
 
+// A line a row; what is a list in itself gets a line of its own under it.
 void print(const nlohmann::ordered_json& rows) {
-  std::vector<std::vector<std::string>> cells(1);
-  for (const auto& [key, value] : rows.front().items()) cells.front().push_back(key);
+  std::vector<std::vector<std::string>> lines(1);
+  bool lists = false;
   for (const auto& row : rows) {
-    cells.emplace_back();
-    for (const auto& value : row) cells.back().push_back(cell(value));
+    lines.emplace_back();
+    for (const auto& [key, value] : row.items()) {
+      lists = lists || value.is_array();
+      if (value.is_array()) continue;
+      if (&row == &rows.front()) lines.front().push_back(key);
+      lines.back().push_back(cell(value));
+    }
   }
-  print_table(cells);
+  print_table(lines);
+  if (!lists) return;
+  for (const auto& row : rows) {
+    fmt::print("\n{}\n", row.front().get<std::string>());
+    for (const auto& [key, value] : row.items()) {
+      if (value.is_array()) fmt::print("  {:<9} {}\n", key, cell(value));
+    }
+  }
 }
 
 constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 4> lists{

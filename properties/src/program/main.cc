@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "norma/status.h"
+#include "norma/tensor_file.h"
 #include "program.h"
 
 namespace norma::program {
@@ -36,7 +37,7 @@ void print_table(const std::vector<std::vector<std::string>>& rows, int indent) 
 }
 
 int fail(const Status& status) {
-  fmt::print(stderr, "norma: {}\n", status.message);
+  fmt::print(stderr, "norma: {}\n", printable(status.message));  // one line, whatever words a user or a file put in it
   return input_error;
 }
 

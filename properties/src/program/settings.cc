@@ -16,7 +16,7 @@ namespace norma::program {
 namespace {
 
 Status bad_value(std::string_view value, std::string_view expected) {
-  return {Code::bad_parameter, fmt::format("\"{}\": expected {}", value, expected)};
+  return {Code::bad_parameter, fmt::format("{}: expected {}", quote(value), expected)};
 }
 
 template <class T, std::size_t n>
@@ -64,7 +64,7 @@ Status apply_op(std::string_view value, Call& call) {
     }
     names.push_back(ops[i].name);
   }
-  return {Code::bad_parameter, fmt::format("\"{}\" is no op{}; norma list ops names them", value, suggestion(value, names))};
+  return {Code::bad_parameter, fmt::format("{} is no op{}; norma list ops names them", quote(value), suggestion(value, names))};
 }
 
 Status apply_epsilon(std::string_view value, Call& call) {
@@ -225,13 +225,13 @@ Result<BoundCall> assign_roles(const TensorFile& file, const std::string& path, 
   BoundCall bound{call, {}};
   for (const auto& [name, dtype] : file.unreadable) {
     return Status{Code::bad_file,
-                  fmt::format("{}: tensor \"{}\" has dtype {}: expected F16, BF16, F32, F64, F8_E4M3 or F8_E5M2", path, name, dtype)};
+                  fmt::format("{}: tensor {} has dtype {}: expected F16, BF16, F32, F64, F8_E4M3 or F8_E5M2", path, quote(name), dtype)};
   }
   for (const Tensor& tensor : file.tensors) {
     const std::optional<Role> role = role_named(tensor.name);
     if (!role || (!op.inputs.contain(*role) && !op.outputs.contain(*role))) {
       return Status{Code::bad_tensor,
-                    fmt::format("{}: tensor \"{}\" has no part in {}{}", path, tensor.name, op.name, tensor_suggestion(tensor.name))};
+                    fmt::format("{}: tensor {} has no part in {}{}", path, quote(tensor.name), op.name, tensor_suggestion(tensor.name))};
     }
     if (op.inputs.contain(*role)) bound.inputs[*role] = tensor.view();
   }

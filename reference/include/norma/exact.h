@@ -43,7 +43,7 @@ struct Dyadic {
 [[nodiscard]] Dyadic operator-(Dyadic a);
 [[nodiscard]] Dyadic operator*(const Dyadic& a, const Dyadic& b);
 // The mode decides one thing, the sign of x + (−x): +0, but −0 when rounding down.
-[[nodiscard]] Dyadic add(const Dyadic& a, const Dyadic& b, Mode mode = Mode::nearest_even);
+[[nodiscard]] Dyadic add(Dyadic a, Dyadic b, Mode mode = Mode::nearest_even);
 
 // A nonnegative constant (a + c√v)/d · 2^exponent, c = 0 or v no square: zero, positive, +infinity, or NaN.
 class Surd {
