@@ -50,7 +50,7 @@ class Evaluation {
     Dyadic sum;     // subtracted from s·x: the sum, or the mean that was given
     Dyadic spread;  // σ² = spread/z: n·Σ(x − μ)², Σx², or the variance that was given
     Integer z{1};
-    Surd kappa = Surd::ratio(1, 1);  // rstd/s
+    Surd kappa;     // rstd/s
   };
 
   [[nodiscard]] Statistics statistics(const Offsets& at) const {
@@ -90,7 +90,6 @@ class Evaluation {
 
   void group(const Offsets& at) const {
     const Statistics g = statistics(at);
-    const Surd one = Surd::ratio(1, 1);
     if (wants(Role::mean)) give(Role::mean, at, affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr, mode_));
     if (wants(Role::variance)) give(Role::variance, at, affine(nullptr, g.spread, Surd::ratio(1, g.z), nullptr, mode_));
     if (wants(Role::rstd)) give(Role::rstd, at, affine(nullptr, Dyadic(g.s), g.kappa, nullptr, mode_));
@@ -101,7 +100,7 @@ class Evaluation {
 
     const Dyadic s(g.s);
     const Dyadic minus_sum = -g.sum;
-    const Surd per_s = wants(Role::deviation) ? Surd::ratio(1, g.s) : one;
+    const Surd per_s = wants(Role::deviation) ? Surd::ratio(1, g.s) : one_;
     walk(nest_.in_group, at, [&](const Offsets& i) {
       const Dyadic x = element(i);
       const Dyadic deviation = op_.centred ? add(s * x, minus_sum, mode_) : x;
@@ -115,7 +114,7 @@ class Evaluation {
         const Bits xhat = round(affine(nullptr, deviation, g.kappa, nullptr, mode_), format, mode_).bits;
         const Dyadic rounded(decode(format, xhat));
         if (wants(Role::xhat)) give(Role::xhat, i, Real(rounded));
-        give(Role::y, i, restyled(i, rounded, one));
+        give(Role::y, i, restyled(i, rounded, one_));
       }
     });
   }
@@ -148,6 +147,7 @@ class Evaluation {
   Mode mode_;
   const Visitor& visit_;
   Nest nest_;
+  Surd one_ = Surd::ratio(1, 1);
 };
 
 Status evaluate(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& wanted, Mode mode, const Visitor& visit,

@@ -48,6 +48,7 @@ struct Dyadic {
 // A nonnegative constant (a + c√v)/d · 2^exponent, c = 0 or v no square: zero, positive, +infinity, or NaN.
 class Surd {
  public:
+  Surd() = default;  // zero
   // numerator/denominator, both nonnegative. IEEE 754's division by zero: n/0 is infinite, 0/0 is NaN.
   [[nodiscard]] static Surd ratio(Integer numerator, Integer denominator);
   // 1/(s·√(t/z)), z > 0 and s > 0 integers. A zero t gives infinity, an infinite one zero, a negative one or NaN gives NaN.
