@@ -120,9 +120,10 @@ Status check_writable(const TensorFile& file) {
     if (!is_utf8(tensor.name)) return bad_tensor("the name of " + name + " is not UTF-8");
     if (!names.insert(tensor.name).second) return bad_tensor("there are two tensors " + quote(tensor.name));
     const auto n = elements(tensor.shape);
-    if (!n)
+    if (!n) {
       return bad_tensor(name + " has shape " + text(tensor.shape) + ": expected at most " + std::to_string(most_axes) +
                         " axes of nonnegative extents, and 2^58 elements");
+    }
     const std::uint64_t size = *n * info(tensor.format).bytes();
     if (tensor.data.size() != size) {
       return bad_tensor(name + " of shape " + text(tensor.shape) + " holds " + count(tensor.data.size(), "byte") + ": expected " +

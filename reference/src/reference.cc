@@ -50,7 +50,7 @@ class Evaluation {
     Dyadic sum;     // subtracted from s·x: the sum, or the mean that was given
     Dyadic spread;  // σ² = spread/z: n·Σ(x − μ)², Σx², or the variance that was given
     Integer z{1};
-    Surd kappa;     // rstd/s
+    Surd kappa;  // rstd/s
   };
 
   [[nodiscard]] Statistics statistics(const Offsets& at) const {

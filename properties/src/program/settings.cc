@@ -86,8 +86,8 @@ Status apply_momentum(std::string_view value, Call& call) {
 Status apply_dtype(std::string_view value, Call& call) {
   call.dtype = format_named(value);
   if (call.dtype) return {};
-  std::vector<std::string_view> names;
-  for (const FormatInfo& f : formats) names.push_back(f.name);
+  std::array<std::string_view, formats.size()> names;
+  std::transform(formats.begin(), formats.end(), names.begin(), [](const FormatInfo& f) { return f.name; });
   return bad_value(value, fmt::format("{}", fmt::join(names, ", ")));
 }
 
