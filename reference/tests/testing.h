@@ -12,6 +12,14 @@
 
 #include "norma/reference.h"
 
+namespace norma {
+
+// How GoogleTest names them.
+inline void PrintTo(Format format, std::ostream* to) { *to << info(format).name; }
+inline void PrintTo(Op op, std::ostream* to) { *to << info(op).name; }
+
+}  // namespace norma
+
 namespace norma::testing {
 
 inline constexpr Format all_formats[] = {Format::f16, Format::bf16, Format::f32, Format::f64, Format::f8_e4m3, Format::f8_e5m2};
