@@ -253,6 +253,9 @@ Status check_attributes(const Spec& spec, const ByRole<ConstView>& inputs, const
   if (!(spec.momentum >= 0 && spec.momentum <= 1)) {
     return error(Code::bad_momentum, "momentum is " + std::to_string(spec.momentum) + ": expected a number from 0 to 1");
   }
+  if (spec.profile.variance == Estimator::unbiased && !op.estimates_variance()) {
+    return error(Code::bad_parameter, text(op.name) + " estimates no variance: unbiased says nothing about it");
+  }
   for (std::size_t i = 0; i < role_count; ++i) {
     const auto role = static_cast<Role>(i);
     if (inputs[role] && !op.inputs.contain(role)) return error(Code::bad_tensor, text(op.name) + " takes no input " + text(name(role)));
@@ -364,9 +367,9 @@ Result<Nest> make_nest(const Spec& spec, const ByRole<ConstView>& inputs, const 
     push(true, outer);
     push(false, loop);
   }
-  if (nest.n == 1 && ((info(spec.op).grouping != Grouping::leading_index && !info(spec.op).given_statistics && info(spec.op).centred &&
-                       spec.profile.variance == Estimator::unbiased) ||
-                      (outputs[Role::running_variance] && spec.profile.running_variance == Estimator::unbiased))) {
+  if (nest.n == 1 && nest.groups > 0 &&
+      (spec.profile.variance == Estimator::unbiased ||
+       (outputs[Role::running_variance] && spec.profile.running_variance == Estimator::unbiased))) {
     return error(Code::bad_shape, "x of shape " + text(x) + " has one value per group: an unbiased variance needs two");
   }
   return nest;

@@ -126,7 +126,7 @@ Answers<I> solve(const Problem& problem) {
         squares += square;
       }
       variance = squares;
-      if (spec.op != Op::weight_norm) variance /= info(spec.op).centred && profile.variance == Estimator::unbiased ? n - 1 : n;
+      if (spec.op != Op::weight_norm) variance /= profile.variance == Estimator::unbiased ? n - 1 : n;
     }
     answer(Role::mean, g, mean);
     answer(Role::variance, g, variance);

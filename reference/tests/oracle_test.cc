@@ -142,7 +142,7 @@ Problem random_problem(Random& random, Op op, Format format) {
     }
   }
   const bool single = *std::min_element(sizes.begin(), sizes.end()) < 2;
-  profile.variance = !single && random.one_in(3) ? Estimator::unbiased : Estimator::biased;
+  profile.variance = !single && info(spec.op).estimates_variance() && random.one_in(3) ? Estimator::unbiased : Estimator::biased;
   profile.running_variance = single || random.one_in(2) ? Estimator::biased : Estimator::unbiased;
 
   const auto elements = [&](Format of) {

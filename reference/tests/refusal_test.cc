@@ -157,6 +157,10 @@ const Refusal refusals[] = {
      [](Attempt& a) {
        a.start(Op::layer_norm, {3, 1}), a.spec.profile.variance = Estimator::unbiased;
      }},
+    {"an unbiased variance where none is estimated", Code::bad_parameter, "rms_norm",
+     [](Attempt& a) {
+       a.start(Op::rms_norm, {3, 2}), a.spec.profile.variance = Estimator::unbiased;
+     }},
     {"an unbiased running variance of one value", Code::bad_shape, "needs two",
      [](Attempt& a) {
        a.start(Op::batch_norm_training, {1, 3}), a.in[Role::running_variance] = a.input({3}), a.out[Role::running_variance] = a.output({3});

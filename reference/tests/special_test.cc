@@ -81,7 +81,7 @@ Values in_doubles(const Problem& problem, int rounding) {
         const double deviation = centred ? run(m.x - mean) : m.x;
         squares = run(squares + deviation * deviation);
       }
-      variance = spec.op == Op::weight_norm ? squares : run(squares / (centred && profile.variance == Estimator::unbiased ? n - 1 : n));
+      variance = spec.op == Op::weight_norm ? squares : run(squares / (profile.variance == Estimator::unbiased ? n - 1 : n));
       estimate = run(squares / (profile.running_variance == Estimator::unbiased ? n - 1 : n));
     }
     const double rstd = profile.epsilon_placement == EpsilonPlacement::inside ? run(1 / std::sqrt(run(variance + epsilon)))
@@ -123,7 +123,7 @@ Problem random_problem(Random& random, Op op, Format format) {
   spec.profile.momentum = random.one_in(2) ? Momentum::weight_of_new : Momentum::weight_of_old;
   spec.profile.gain_offset = random.one_in(4);
   const std::int64_t n = random.between(2, 5);
-  spec.profile.variance = random.one_in(3) ? Estimator::unbiased : Estimator::biased;
+  spec.profile.variance = info(op).estimates_variance() && random.one_in(3) ? Estimator::unbiased : Estimator::biased;
   Shape shape;
   switch (info(op).grouping) {
     case Grouping::trailing:

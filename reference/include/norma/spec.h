@@ -82,6 +82,8 @@ struct OpInfo {
   Roles required;         // the ones of these it must have
   Roles outputs;          // all it can give
   std::string_view summary;
+
+  [[nodiscard]] constexpr bool estimates_variance() const { return centred && !given_statistics; }
 };
 
 inline constexpr std::array<OpInfo, 7> ops{{
