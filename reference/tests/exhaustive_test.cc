@@ -6,8 +6,8 @@
 // input; a pair costs one lookup and one comparison.
 //
 // The whole of n = 2, 2^32 pairs for each ε, is a tier of its own, and so is the quarter of it that the symmetries leave:
-//     reference_test --gtest_also_run_disabled_tests --gtest_filter='Exhaustive.DISABLED_EveryPairOfF16'
-//     reference_test --gtest_also_run_disabled_tests --gtest_filter='Exhaustive.DISABLED_AQuarterOfThePairsOfF16'
+//     reference_test --gtest_also_run_disabled_tests --gtest_filter='*DISABLED_OfF16All*'
+//     reference_test --gtest_also_run_disabled_tests --gtest_filter='*DISABLED_OfF16AQuarter*'
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -192,19 +192,35 @@ std::vector<Bits> every(Bits step, Bits from = 0) {
 
 const double pair_epsilons[] = {0, 1e-12, 1e-5, 1e-3};
 
-void sweep_all(const std::vector<Bits>& as, const std::vector<Bits>& bs, bool progress, Which which, std::int64_t pairs) {
-  for (const double epsilon : pair_epsilons) {
-    const Sweep done = sweep(as, bs, epsilon, progress, which);
-    std::cout << "epsilon " << epsilon << ": " << done.pairs << " pairs checked, " << done.nan << " of them NaN by right, "
+class ExhaustivePairs : public ::testing::TestWithParam<double> {
+ protected:
+  static void check(const std::vector<Bits>& as, const std::vector<Bits>& bs, bool progress, Which which, std::int64_t pairs) {
+    const Sweep done = sweep(as, bs, GetParam(), progress, which);
+    std::cout << "epsilon " << GetParam() << ": " << done.pairs << " pairs checked, " << done.nan << " of them NaN by right, "
               << static_cast<double>(done.pairs) / done.seconds << " a second" << std::endl;
     EXPECT_EQ(done.pairs, pairs);
     EXPECT_GT(done.nan, 0);
     EXPECT_LT(done.nan, done.pairs);
   }
-}
+
+  // Exchanging a and b exchanges the results; negating both negates both, save NaN, and the zeros of two equal patterns, which stay +0.
+  // So the pairs with a >= +0 and |b| <= a, in the order of the patterns, NaN and infinity included, stand for all.
+  static void check_quarter(Bits step, bool progress) {
+    std::vector<Bits> as;
+    std::vector<Bits> bs;
+    for (Bits magnitude = 0; magnitude < 0x8000; magnitude += step) {
+      as.push_back(magnitude);
+      bs.push_back(magnitude);
+      bs.push_back(magnitude | 0x8000);
+    }
+    check(as, bs, progress, Which::b_up_to_a, static_cast<std::int64_t>(as.size() * (as.size() + 1)));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Epsilon, ExhaustivePairs, ::testing::ValuesIn(pair_epsilons));
 
 // Strides prime to one another and to 2, so that signs, exponents and fractions of all kinds meet.
-TEST(Exhaustive, PairsOfF16SpreadEvenly) { sweep_all(every(101), every(97), false, Which::all, 649 * 676); }
+TEST_P(ExhaustivePairs, OfF16SpreadEvenly) { check(every(101), every(97), false, Which::all, 649 * 676); }
 
 TEST(Exhaustive, PairsOfF16CloseTogether) {
   for (Bits at : {0x0000U, 0x03F0U, 0x3BF0U, 0x7BF0U, 0x8000U, 0xBC00U}) {
@@ -217,23 +233,9 @@ TEST(Exhaustive, PairsOfF16CloseTogether) {
   }
 }
 
-TEST(Exhaustive, DISABLED_EveryPairOfF16) { sweep_all(every(1), every(1), true, Which::all, std::int64_t{1} << 32); }
-
-// Exchanging a and b exchanges the results; negating both negates both, save NaN, and the zeros of two equal patterns, which stay +0. So
-// the pairs with a >= +0 and |b| <= a, in the order of the patterns, NaN and infinity included, stand for all.
-void sweep_quarter(Bits step, bool progress) {
-  std::vector<Bits> as;
-  std::vector<Bits> bs;
-  for (Bits magnitude = 0; magnitude < 0x8000; magnitude += step) {
-    as.push_back(magnitude);
-    bs.push_back(magnitude);
-    bs.push_back(magnitude | 0x8000);
-  }
-  sweep_all(as, bs, progress, Which::b_up_to_a, static_cast<std::int64_t>(as.size() * (as.size() + 1)));
-}
-
-TEST(Exhaustive, ASliceOfTheQuarterOfThePairsOfF16) { sweep_quarter(127, false); }
-TEST(Exhaustive, DISABLED_AQuarterOfThePairsOfF16) { sweep_quarter(1, true); }
+TEST_P(ExhaustivePairs, DISABLED_OfF16All) { check(every(1), every(1), true, Which::all, std::int64_t{1} << 32); }
+TEST_P(ExhaustivePairs, DISABLED_OfF16AQuarter) { check_quarter(1, true); }
+TEST_P(ExhaustivePairs, OfF16ASliceOfTheQuarter) { check_quarter(127, false); }
 
 // The symmetries themselves, on a slice of all pairs.
 TEST(Exhaustive, SymmetriesOfPairs) {
