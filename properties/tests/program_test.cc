@@ -41,8 +41,10 @@ class Program : public ::testing::Test {
 
   [[nodiscard]] fs::path at(const std::string& name) const { return folder_ / name; }
 
-  [[nodiscard]] Outcome norma(const std::string& arguments) const {
-    const std::string command = "cd " + folder_.string() + " && " NORMA_PROGRAM " " + arguments + " >.out 2>.err </dev/null";
+  // Runs the program in the test's own folder, or in another one.
+  [[nodiscard]] Outcome norma(const std::string& arguments, const std::string& folder = ".") const {
+    const std::string to = at("").string();
+    const std::string command = "cd " + to + " && cd " + folder + " && " NORMA_PROGRAM " " + arguments + " >" + to + ".out 2>" + to + ".err </dev/null";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(at(".out")), contents(at(".err"))};
   }
@@ -97,6 +99,13 @@ TEST_F(Program, JudgesTheFieldRecordingsAsAnIndependentOracleDid) {
     EXPECT_NE(text.out.find("at most " + (*it)[4].str() + " ulp off"), std::string::npos) << text.out;
   }
   EXPECT_EQ(checked, 5);
+}
+
+TEST_F(Program, TheReadmeShowsWhatJudgePrints) {
+  ASSERT_TRUE(fs::exists(fs::path(NORMA_SHARED) / "field")) << "this test needs the recordings in " NORMA_SHARED "/field, and there are none";
+  const Outcome o = norma("judge ../shared/field/ln_2.safetensors", NORMA_SOURCE);
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(contents(fs::path(NORMA_SOURCE) / "README.md").find("```\n" + o.out + "```\n"), std::string::npos) << o.out;
 }
 
 TEST_F(Program, JudgeKnowsFourVerdicts) {
