@@ -94,7 +94,9 @@ bool is_member_name(std::string_view name) {
   return is_utf8(name) && std::none_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
 }
 
-bool is_attribute(std::string_view name) { return name == "epsilon" || name == "axis" || name == "groups" || name == "momentum"; }
+bool is_attribute(std::string_view name) {
+  return name == "epsilon" || name == "axis" || name == "groups" || name == "momentum" || name == "gain_offset";
+}
 
 std::string hex_float(double value) {
   std::array<char, 32> digits{};

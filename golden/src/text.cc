@@ -59,12 +59,6 @@ Status within(std::string_view where, Status status) {
   return status;
 }
 
-std::string text(const Shape& shape) {
-  std::string s = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) s += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return s + "]";
-}
-
 std::string count(std::uint64_t n, std::string_view noun) { return text(n) + " " + std::string(noun) + (n == 1 ? "" : "s"); }
 
 std::string format_names(bool numpy_only) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "norma/tensor_file.h"
+#include "norma/text.h"
 
 namespace norma::files {
 
@@ -23,7 +24,7 @@ inline Status io_error(std::string message) { return {Code::io_error, std::move(
 // The status, its message preceded by where it belongs.
 Status within(std::string_view where, Status status);
 
-std::string text(const Shape& shape);
+inline std::string text(const Shape& shape) { return to_text(shape); }
 inline std::string text(std::uint64_t n) { return std::to_string(n); }
 // "1 byte", "2 bytes".
 std::string count(std::uint64_t n, std::string_view noun);

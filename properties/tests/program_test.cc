@@ -44,7 +44,8 @@ class Program : public ::testing::Test {
   // Runs the program in the test's own folder, or in another one.
   [[nodiscard]] Outcome norma(const std::string& arguments, const std::string& folder = ".") const {
     const std::string to = at("").string();
-    const std::string command = "cd " + to + " && cd " + folder + " && " NORMA_PROGRAM " " + arguments + " >" + to + ".out 2>" + to + ".err </dev/null";
+    const std::string command =
+        "cd " + to + " && cd " + folder + " && " NORMA_PROGRAM " " + arguments + " >" + to + ".out 2>" + to + ".err </dev/null";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(at(".out")), contents(at(".err"))};
   }
@@ -102,7 +103,8 @@ TEST_F(Program, JudgesTheFieldRecordingsAsAnIndependentOracleDid) {
 }
 
 TEST_F(Program, TheReadmeShowsWhatJudgePrints) {
-  ASSERT_TRUE(fs::exists(fs::path(NORMA_SHARED) / "field")) << "this test needs the recordings in " NORMA_SHARED "/field, and there are none";
+  ASSERT_TRUE(fs::exists(fs::path(NORMA_SHARED) / "field"))
+      << "this test needs the recordings in " NORMA_SHARED "/field, and there are none";
   const Outcome o = norma("judge ../shared/field/ln_2.safetensors", NORMA_SOURCE);
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_NE(contents(fs::path(NORMA_SOURCE) / "README.md").find("```\n" + o.out + "```\n"), std::string::npos) << o.out;
@@ -147,9 +149,72 @@ TEST_F(Program, JudgesAuxiliaryOutputsAndOutputsInAFileOfTheirOwn) {
   const Outcome o = norma("judge in.npz --outputs out.npz --op layer_norm --epsilon 0 --json");
   ASSERT_EQ(o.status, 0) << o.err;
   const json j = json::parse(o.out);
-  EXPECT_EQ(j["verdict"], "correctly_rounded");
+  EXPECT_EQ(j["verdict"], "not_faithful");
+  EXPECT_EQ(j["y_verdict"], "correctly_rounded");
   EXPECT_EQ(j["auxiliary"]["mean"]["verdict"], "correctly_rounded");
   EXPECT_EQ(j["auxiliary"]["rstd"]["verdict"], "not_faithful");  // the truth is 1/2
+}
+
+TEST_F(Program, JudgeKeepsAnyFiniteErrorComparable) {
+  Tensor x{"x", Format::f64, {2}, std::vector<std::byte>(16)};
+  Tensor y = x;
+  y.name = "y";
+  for (std::size_t i = 0; i < 2; ++i) store(Format::f64, std::bit_cast<Bits>(3.0), x.data.data() + 8 * i);
+  store(Format::f64, std::bit_cast<Bits>(1e-15), y.data.data());  // 0 by right: more ulp away than a double can count
+  write("flat.npz", {x, y}, {{"op", "layer_norm"}});
+  const Outcome o = norma("judge flat.npz --json");
+  EXPECT_EQ(o.status, 0);
+  const json j = json::parse(o.out);
+  EXPECT_EQ(j["verdict"], "not_faithful");
+  EXPECT_EQ(j["not_comparable"], 0);
+  EXPECT_EQ(j["max_ulp_error"], std::numeric_limits<double>::max());
+}
+
+TEST_F(Program, JudgeRequires) {
+  std::vector<float> y = walkthrough;
+  y[1] = std::nextafter(y[1], -1.0F);
+  write("f.npz", {tensor("x", {4}, {1, 2, 3, 4}), tensor("y", {4}, y)}, {{"op", "layer_norm"}, {"epsilon", "1e-5"}});
+  EXPECT_EQ(norma("judge f.npz").status, 0);
+  EXPECT_EQ(norma("judge f.npz --require faithful").status, 0);
+  EXPECT_EQ(norma("judge f.npz --require correctly_rounded").status, 1);
+}
+
+TEST_F(Program, TheVerdictOfAFileIsItsWorst) {
+  write("f.npz", {tensor("x", {2}, {1, 3}), tensor("y", {2}, {-1, 1}), tensor("mean", {1}, {std::nanf("")})},
+        {{"op", "layer_norm"}, {"epsilon", "0"}});
+  const Outcome o = norma("judge f.npz --json");
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(json::parse(o.out)["verdict"], "violates");
+  EXPECT_EQ(json::parse(o.out)["y_verdict"], "correctly_rounded");
+}
+
+TEST_F(Program, OptionsOverrideMetadataAndResultsMustNotContradictInputs) {
+  const Tensor x = tensor("x", {2, 3}, {1, 2, 3, 4, 5, 9});
+  write("nhwc.npz", {x}, {{"op", "batch_norm_training"}, {"layout", "NHWC"}});
+  ASSERT_EQ(norma("run nhwc.npz --output out.npz --axis 0").status, 0);
+  Result<TensorFile> out = read_tensor_file(at("out.npz"));
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->find("mean")->shape, Shape{2});
+  EXPECT_EQ(out->metadata.at("axis"), "0");
+  EXPECT_FALSE(out->metadata.contains("layout"));
+  expect_refusal("judge nhwc.npz --outputs out.npz", {"out.npz", "axis", "layout"});
+  EXPECT_EQ(norma("judge nhwc.npz --outputs out.npz --axis 0").status, 0);
+  ASSERT_EQ(norma("run nhwc.npz --output same.npz").status, 0);
+  EXPECT_EQ(norma("judge nhwc.npz --outputs same.npz").status, 0);
+  write("plain.npz", {x}, {});
+  EXPECT_EQ(norma("judge plain.npz --outputs same.npz").status, 0);  // what made the results is written in them
+  write("other.npz", {x}, {{"op", "batch_norm_training"}, {"epsilon", "0.5"}});
+  expect_refusal("judge other.npz --outputs same.npz", {"same.npz", "epsilon", "0.5"});
+}
+
+TEST_F(Program, AnyNumberOfEmptyGroupsIsNoWork) {
+  const Shape shape{std::int64_t{1} << 57, 0};
+  write("empty.safetensors", {tensor("x", shape, {}), tensor("y", shape, {})}, {{"op", "layer_norm"}});
+  const Outcome o = norma("judge empty.safetensors --json");
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(json::parse(o.out)["elements"], 0);
+  write("x.safetensors", {tensor("x", shape, {})}, {{"op", "layer_norm"}});
+  EXPECT_EQ(norma("run x.safetensors --output out.safetensors").status, 0);
 }
 
 TEST_F(Program, RunComputesWhatJudgeFindsCorrectlyRounded) {
@@ -231,17 +296,30 @@ TEST_F(Program, ExplainsFlatRowsAndEveryOp) {
   const json flat = json::parse(norma("explain 5 5 5 5 --json").out)["groups"][0]["elements"][0];
   EXPECT_EQ(flat["squeezed"]["exact"], "nan");  // 0/0 without epsilon
   EXPECT_EQ(flat["y"]["exact"], "0");
-  for (const std::string call :
-       {"--op rms_norm 2 4 6 8", "--op group_norm --groups 2 1 2 3 5", "--op instance_norm 1 2 3", "--op weight_norm 3 4 --gamma 10",
-        "--op batch_norm_inference 1 2 / 3 4 --mean 1,2 --variance 4,9", "--op layer_norm --shape 2,2 1 2 3 5 --axis 0",
-        "--format bf16 --epsilon-placement outside 0.1 1/3 -inf -.5", "--cast-before-gain true --dtype f16 1 2 4 --gamma 1,2,3",
-        "--op rms_norm 1 2 --residual 3,4"}) {
+  const std::map<std::string, std::vector<std::string>> calls{
+      {"--op rms_norm 2 4 6 8 --epsilon 0", {"√(2/15)", "√(8/15)", "√(6/5)", "√(32/15)"}},
+      {"--op group_norm --groups 2 1 2 3 7 --epsilon 0", {"-1", "1", "-1", "1"}},
+      {"--op instance_norm 1 2 3 --epsilon 0", {"-√(3/2)", "0", "√(3/2)"}},
+      {"--op weight_norm 3 4 --gamma 10", {"6", "8"}},
+      {"--op batch_norm_inference 1 2 / 3 4 --mean 1,2 --variance 4,9 --epsilon 0", {"0", "1", "0", "2/3"}},
+      {"--op layer_norm --shape 2,2 1 3 5 7 --axis 0 --epsilon 0 --gamma 1", {"-√(9/5)", "-√(1/5)", "√(1/5)", "√(9/5)"}},
+      {"--epsilon-placement outside --epsilon 1 1 3", {"-1/2", "1/2"}},
+      {"--format bf16 0.1 1/3 -inf -.5", {"nan", "nan", "nan", "nan"}},
+      {"--cast-before-gain true --format f16 --epsilon 0 1 2 3 --gamma 1,1,2", {"-627/512", "0", "627/256"}},
+      {"--op rms_norm 1 1 --residual 3,-1 --epsilon 0", {"√2", "0"}},
+  };
+  for (const auto& [call, expected] : calls) {
     const Outcome text = norma("explain " + call);
     EXPECT_EQ(text.status, 0) << call << "\n" << text.err;
     EXPECT_NE(text.out.find("Restyle"), std::string::npos) << call;
     const Outcome o = norma("explain --json " + call);
-    EXPECT_EQ(o.status, 0) << call;
-    EXPECT_FALSE(json::parse(o.out)["groups"][0]["elements"].empty()) << call;
+    ASSERT_EQ(o.status, 0) << call << o.err;
+    std::vector<std::string> y;
+    const json j = json::parse(o.out);
+    for (const json& group : j["groups"]) {
+      for (const json& e : group["elements"]) y.push_back(e["y"]["exact"]);
+    }
+    EXPECT_EQ(y, expected) << call;
   }
 }
 
@@ -263,7 +341,7 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   std::ofstream(at("text.safetensors")) << "this is no tensor file at all";
 
   expect_refusal("", {"--help"});
-  expect_refusal("jugde good.safetensors", {"--help"});
+  expect_refusal("jugde good.safetensors", {"jugde", "did you mean judge?"});
   expect_refusal("judge", {"FILE"});
   expect_refusal("judge nowhere.safetensors", {"nowhere.safetensors"});
   expect_refusal("judge .", {"."});
@@ -282,10 +360,31 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   expect_refusal("judge good.safetensors --dtype f16", {"f32"});
   expect_refusal("judge good.safetensors --nonsense", {"nonsense"});
   expect_refusal("run good.safetensors", {"--output"});
+  write("no_x.safetensors", {tensor("y", {1}, {1})}, {{"op", "layer_norm"}});
+  expect_refusal("run no_x.safetensors --output out.npz", {"no_x.safetensors", "layer_norm needs the tensor x"});
+  expect_refusal("run no_y.safetensors --output no_y.safetensors", {"--output", "inputs"});
+  expect_refusal("judge no_y.safetensors --outputs good.safetensors", {"good.safetensors", "no output \"x\""});
+  expect_refusal("judge no_y.safetensors --outputs ''", {"cannot be opened"});
+  write("half.npz", {tensor("x", {2, 1}, {1, 2}), tensor("mean", {1}, {1}), tensor("y", {2, 1}, {1, 2})}, {{"op", "batch_norm"}});
+  expect_refusal("judge half.npz", {"half.npz", "a mean alone"});
+  expect_refusal("judge good.safetensors --variance-estimator unbiased --op rms_norm", {"rms_norm", "unbiased"});
+  expect_refusal("explain 1 2 --gamma 1,,2", {"gamma", "expected 1 or 2"});
+  expect_refusal("explain 1 2 --shape ''", {"--shape"});
+  expect_refusal("explain --op group_norm 1 2", {"groups"});
+  expect_refusal("list ops --json=false", {"json", "override"});
   expect_refusal("run no_y.safetensors --output nowhere/out.npz", {"nowhere"});
   expect_refusal("run no_y.safetensors --output out.txt", {"out.txt"});
   expect_refusal("run no_y.safetensors --output out.npz --engine warp", {"warp"});
   expect_refusal("run no_y.safetensors --output out.npz --also xhta", {"xhta", "did you mean xhat?"});
+  expect_refusal("judge good.safetensors --layout NCHW", {"layout", "layer_norm"});
+  expect_refusal("judge good.safetensors --require perfection", {"perfection"});
+  write("eps.safetensors", {tensor("x", {1}, {1}), tensor("y", {1}, {1})}, {{"op", "layer_norm"}, {"eps", "1e-12"}});
+  expect_refusal("judge eps.safetensors", {"\"eps\"", "did you mean epsilon?"});
+  write("array.npz", {tensor("x", {1}, {1}), tensor("y", {1}, {1}), tensor("epsilon", {1}, {1})}, {{"op", "layer_norm"}});
+  expect_refusal("judge array.npz", {"\"epsilon\"", "single value"});
+  expect_refusal("explain 1 2 --mean 3", {"--mean", "layer_norm"});
+  expect_refusal("explain /", {"at least one number"});
+  expect_refusal("explain 1 2 --epsilon -.5", {"epsilon", "zero or more"});
   expect_refusal("explain 1 2 three", {"three"});
   expect_refusal("explain 1 2 / 3", {"row 2"});
   expect_refusal("explain 1 2 3 --shape 2,2", {"--shape 2,2", "3 numbers"});
@@ -294,11 +393,28 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   expect_refusal("list oops", {"did you mean ops?"});
 }
 
+TEST_F(Program, TheFirstOfTheWorstIsTheFirstElement) {
+  const float nan = std::nanf("");  // columns are the groups here, and element 1 is in the second
+  write("f.npz", {tensor("x", {2, 2}, {1, 1, 3, 3}), tensor("y", {2, 2}, {-1, nan, nan, 1})}, {{"op", "batch_norm"}, {"epsilon", "0"}});
+  EXPECT_EQ(json::parse(norma("judge f.npz --json").out)["worst_index"], 1);
+  write("g.npz", {tensor("x", {2, 2}, {1, 1, 3, 3}), tensor("y", {2, 2}, {-1, -2, 2, 1})}, {{"op", "batch_norm"}, {"epsilon", "0"}});
+  EXPECT_EQ(json::parse(norma("judge g.npz --json").out)["worst_index"], 1);
+}
+
+TEST_F(Program, SurvivesWithoutStandardError) {
+  for (const std::string gone : {"2>&-", "2>/dev/full"}) {
+    const int status = std::system((NORMA_PROGRAM " judge nowhere " + gone).c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << gone;
+  }
+}
+
 TEST_F(Program, SaysWhenItsOutputIsLost) {
-  const std::string command = NORMA_PROGRAM " list ops >/dev/full 2>" + at("err").string();
-  const int status = std::system(command.c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 2);
-  EXPECT_NE(contents(at("err")).find("standard output"), std::string::npos);
+  for (const std::string words : {"list ops", "--help", "explain 1 2"}) {
+    const std::string command = NORMA_PROGRAM " " + words + " >/dev/full 2>" + at("err").string();
+    const int status = std::system(command.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 2) << words;
+    EXPECT_NE(contents(at("err")).find("standard output"), std::string::npos) << words;
+  }
 }
 
 }  // namespace

@@ -231,9 +231,9 @@ Digits digits_exact(const Real& y) {
   return leading(floor.value, exponent - k, floor.exact, is_negative(value));
 }
 
-Digits digits(const Real& y) {
+std::optional<Digits> digits_enclosed(const Real& y) {
   if (y.kappa == nullptr || y.q.zero()) {
-    if (y.p.zero()) return {y.negative_zero};
+    if (y.p.zero()) return Digits{y.negative_zero};
     return leading(abs(y.p.significand), y.p.exponent, true, y.p.negative);
   }
   const Surd& k = *y.kappa;
@@ -249,12 +249,12 @@ Digits digits(const Real& y) {
     width <<= low_exponent - exponent;
   }
   if (k.tight()) {
-    if (low.is_zero()) return {y.negative_zero};
+    if (low.is_zero()) return Digits{y.negative_zero};
     const bool negative = low < 0;
     return leading(abs(low), exponent, true, negative);
   }
   Integer high = low + width;
-  if (low.is_zero() || high.is_zero() || (low < 0) != (high < 0)) return digits_exact(y);
+  if (low.is_zero() || high.is_zero() || (low < 0) != (high < 0)) return std::nullopt;
   const bool negative = low < 0;
   if (negative) {
     low.backend().negate();
@@ -262,11 +262,16 @@ Digits digits(const Real& y) {
   }
   if (low > high) swap(low, high);
   const int excess = bit_length(low) - digit_bits;
-  if (excess <= 0) return digits_exact(y);
+  if (excess <= 0) return std::nullopt;
   const auto first = static_cast<std::uint64_t>(low >> excess);
-  if (bit_length(high) != bit_length(low) || static_cast<std::uint64_t>(high >> excess) != first) return digits_exact(y);
+  if (bit_length(high) != bit_length(low) || static_cast<std::uint64_t>(high >> excess) != first) return std::nullopt;
   // Strictly inside (first, first + 1): something follows the digits.
-  return {negative, first, exponent + excess, true};
+  return Digits{negative, first, exponent + excess, true};
+}
+
+Digits digits(const Real& y) {
+  if (const std::optional<Digits> enclosed = digits_enclosed(y)) return *enclosed;
+  return digits_exact(y);
 }
 
 Rounded round(const Real& y, Format format, Mode mode) {
@@ -293,7 +298,8 @@ double ulp_error(const Real& y, Format format, Bits got) {
   difference.q.exponent -= ulp;
   Digits error = digits(difference);
   error.negative = false;
-  return std::bit_cast<double>(round(error, Format::f64).bits);
+  const Rounded result = round(error, Format::f64);
+  return result.overflow ? std::numeric_limits<double>::max() : std::bit_cast<double>(result.bits);
 }
 
 Neighbours neighbours(const Real& y, Format format) { return {round(y, format, Mode::down).bits, round(y, format, Mode::up).bits}; }

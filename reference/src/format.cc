@@ -1,5 +1,7 @@
 #include "norma/format.h"
 
+#include <algorithm>
+
 namespace norma {
 
 // The tables of the formats' own standards: IEEE 754-2019 table 3.5, and OCP 8-bit Floating Point Specification (2023) table 1.
@@ -10,6 +12,10 @@ static_assert(info(Format::f64).min_exponent() == -1022 && info(Format::f64).max
 static_assert(info(Format::f8_e4m3).min_exponent() == -6 && info(Format::f8_e4m3).max_exponent() == 8);
 static_assert(info(Format::f8_e5m2).min_exponent() == -14 && info(Format::f8_e5m2).max_exponent() == 15);
 
+// Patterns in order are values in order; what follows the largest is what an overflow delivers.
+static_assert(std::all_of(formats.begin(), formats.end(), [](const FormatInfo& f) { return f.overflow() == f.max_finite() + 1; }));
+static_assert(info(Format::f8_e5m2).name == "f8_e5m2" && info(Format::f64).name == "f64");
+
 std::optional<Format> format_named(std::string_view name) {
   if (name.empty()) return std::nullopt;
   for (std::size_t i = 0; i < formats.size(); ++i) {
@@ -19,11 +25,10 @@ std::optional<Format> format_named(std::string_view name) {
 }
 
 Bits next_up(Format format, Bits bits) {
-  const FormatInfo& f = info(format);
   const Decoded value = decode(format, bits);
   if (value.kind == Kind::nan || (value.kind == Kind::infinite && !value.negative)) return bits;
   if (value.kind == Kind::finite && value.significand == 0) return 1;
-  return value.negative ? bits - 1 : bits == f.max_finite() ? f.overflow() : bits + 1;
+  return value.negative ? bits - 1 : bits + 1;
 }
 
 Bits next_down(Format format, Bits bits) {

@@ -1,22 +1,22 @@
 #include "nest.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "norma/reference.h"
+#include "norma/text.h"
 
 namespace norma {
 namespace {
 
 using std::int64_t;
 
-std::string text(const Shape& shape) {
-  std::string s = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) s += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return s + "]";
-}
+std::string text(const Shape& shape) { return to_text(shape); }
+
+std::string text(double value) { return to_shortest(Format::f64, std::bit_cast<Bits>(value)); }
 
 std::string text(std::string_view s) { return std::string(s); }
 
@@ -122,6 +122,17 @@ std::vector<int64_t> contiguous(const Shape& shape) {
   return strides;
 }
 
+// A view's strides; 0 along axes that are never walked, whatever it says there.
+template <class Byte>
+std::vector<int64_t> strides_of(const BasicView<Byte>& view) {
+  if (view.strides.empty()) return contiguous(view.shape);
+  std::vector<int64_t> strides = view.strides;
+  for (std::size_t i = 0; i < std::min(strides.size(), view.shape.size()); ++i) {
+    if (view.shape[i] <= 1) strides[i] = 0;
+  }
+  return strides;
+}
+
 // The strides of a tensor along the axes of `expected`, given that its shape is `expected` give or take axes of extent 1.
 // False if it is not.
 bool match(const Shape& shape, const std::vector<int64_t>& strides, const Shape& expected, std::vector<int64_t>& matched) {
@@ -196,7 +207,7 @@ Status check_strides(Role role, const Shape& shape, const std::vector<int64_t>& 
 template <class Byte>
 Status resolve_view(const Axes& axes, Role role, const BasicView<Byte>& view, bool memory, std::vector<int64_t>& strides) {
   if (Status s = check_extents(role, view.shape); !s.ok()) return s;
-  const std::vector<int64_t> own = view.strides.empty() ? contiguous(view.shape) : view.strides;
+  const std::vector<int64_t> own = strides_of(view);
   if (Status s = check_strides(role, view.shape, own); !s.ok()) return s;
   const auto refused = [&](const std::string& expected) {
     return error(Code::bad_shape, text(name(role)) + " has shape " + text(view.shape) + ": expected " + expected);
@@ -247,11 +258,10 @@ Status check_attributes(const Spec& spec, const ByRole<ConstView>& inputs, const
   const OpInfo& op = info(spec.op);
   const double epsilon = spec.effective_epsilon();
   if (!std::isfinite(epsilon) || epsilon < 0) {
-    return error(Code::bad_epsilon,
-                 "epsilon is " + (std::isnan(epsilon) ? "NaN" : std::to_string(epsilon)) + ": expected a finite number, zero or more");
+    return error(Code::bad_epsilon, "epsilon is " + text(epsilon) + ": expected a finite number, zero or more");
   }
   if (!(spec.momentum >= 0 && spec.momentum <= 1)) {
-    return error(Code::bad_momentum, "momentum is " + std::to_string(spec.momentum) + ": expected a number from 0 to 1");
+    return error(Code::bad_momentum, "momentum is " + text(spec.momentum) + ": expected a number from 0 to 1");
   }
   if (spec.profile.variance == Estimator::unbiased && !op.estimates_variance()) {
     return error(Code::bad_parameter, text(op.name) + " estimates no variance: unbiased says nothing about it");
@@ -278,8 +288,7 @@ Status check_overlap(const ByRole<ConstView>& inputs, const ByRole<View>& output
     const std::byte* end;
   };
   const auto extent = [](const auto& view) {
-    const auto strides = view.strides.empty() ? contiguous(view.shape) : view.strides;
-    const auto [low, high] = span(view.shape, strides);
+    const auto [low, high] = span(view.shape, strides_of(view));
     const std::int64_t size = info(view.format).bytes();
     const std::byte* data = view.data;
     return low > high ? Extent{nullptr, nullptr} : Extent{data + low * size, data + (high + 1) * size};
@@ -292,16 +301,17 @@ Status check_overlap(const ByRole<ConstView>& inputs, const ByRole<View>& output
     for (std::size_t i = 0; i < role_count; ++i) {
       const auto other = static_cast<Role>(i);
       if (i < o && outputs[other] && overlap(extent(view), extent(*outputs[other]))) {
-        return error(Code::bad_tensor, "the outputs " + text(name(other)) + " and " + text(name(out)) + " share memory");
+        return error(Code::bad_tensor,
+                     "the outputs " + text(name(other)) + " and " + text(name(out)) + " may share memory: their spans overlap");
       }
       if (!inputs[other] || !overlap(extent(view), extent(*inputs[other]))) continue;
       const ConstView& source = *inputs[other];
-      const auto strides = [](const auto& v) { return v.strides.empty() ? contiguous(v.shape) : v.strides; };
       const bool same =
-          view.data == source.data && view.shape == source.shape && view.format == source.format && strides(view) == strides(source);
+          view.data == source.data && view.shape == source.shape && view.format == source.format && strides_of(view) == strides_of(source);
       const bool replaces = domain(out) == domain(other) && (domain(out) == Domain::elements || out == other);
       if (!same || !replaces) {
-        return error(Code::bad_tensor, "the output " + text(name(out)) + " shares memory with the input " + text(name(other)));
+        return error(Code::bad_tensor, "the output " + text(name(out)) + " may share memory with the input " + text(name(other)) +
+                                           ": their spans overlap, and it is not that very view");
       }
     }
   }
@@ -367,20 +377,31 @@ Result<Nest> make_nest(const Spec& spec, const ByRole<ConstView>& inputs, const 
     push(true, outer);
     push(false, loop);
   }
-  if (nest.n == 1 && nest.groups > 0 &&
-      (spec.profile.variance == Estimator::unbiased ||
-       (outputs[Role::running_variance] && spec.profile.running_variance == Estimator::unbiased))) {
-    return error(Code::bad_shape, "x of shape " + text(x) + " has one value per group: an unbiased variance needs two");
+  const bool running = outputs[Role::running_variance] && spec.profile.running_variance == Estimator::unbiased;
+  if (nest.n == 1 && nest.groups > 0 && (spec.profile.variance == Estimator::unbiased || running)) {
+    return error(Code::bad_shape,
+                 "x of shape " + text(x) + " has one value per group: an unbiased " + (running ? "running " : "") + "variance needs two");
   }
   return nest;
 }
 
-Result<Shape> output_shape(const Spec& spec, const Shape& x, Role role) {
+Result<Shape> tensor_shape(const Spec& spec, const Shape& x, Role role) {
   if (Status s = check_extents(Role::x, x); !s.ok()) return s;
-  if (!info(spec.op).outputs.contain(role)) return error(Code::bad_tensor, text(info(spec.op).name) + " has no output " + text(name(role)));
+  if (const OpInfo& op = info(spec.op); !op.inputs.contain(role) && !op.outputs.contain(role)) {
+    return error(Code::bad_tensor, text(op.name) + " has no tensor " + text(name(role)));
+  }
   Result<Axes> axes = resolve(spec, x);
   if (!axes.ok()) return axes.status();
-  return domain(role) == Domain::statistic ? statistic_shape(*axes) : x;
+  switch (domain(role)) {
+    case Domain::elements:
+      return x;
+    case Domain::statistic:
+      return statistic_shape(*axes);
+    case Domain::parameter:
+      if (axes->grouping == Grouping::trailing) return Shape(x.begin() + axes->axis, x.end());
+      return Shape{x[static_cast<std::size_t>(axes->axis)]};
+  }
+  return x;
 }
 
 }  // namespace norma

@@ -18,6 +18,9 @@ class Evaluation {
       : spec_(spec), op_(info(spec.op)), inputs_(inputs), wanted_(wanted), mode_(mode), visit_(visit), nest_(std::move(nest)) {}
 
   void run() {
+    const bool statistics =
+        wants(Role::mean) || wants(Role::variance) || wants(Role::rstd) || wants(Role::running_mean) || wants(Role::running_variance);
+    if (nest_.n == 0 && !statistics) return;  // however many groups there are of nothing
     walk(nest_.over_groups, {}, [this](const Offsets& at) { group(at); });
   }
 

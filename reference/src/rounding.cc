@@ -9,9 +9,8 @@ Rounded round(const Digits& digits, Format format, Mode mode) {
 
   const bool away = mode == (digits.negative ? Mode::down : Mode::up);  // rounds every inexact magnitude up
   const int e = digits.log2();
-  if (e > f.max_exponent()) {  // at least twice 2^max_exponent: no mode rounds it back
-    return {sign | (away || mode == Mode::nearest_even ? f.overflow() : f.max_finite()), true, true, false};
-  }
+  const Rounded overflow{sign | (away || mode == Mode::nearest_even ? f.overflow() : f.max_finite()), true, true, false};
+  if (e > f.max_exponent()) return overflow;
 
   const int quantum = f.ulp_exponent(e);
   const int dropped = quantum - digits.exponent;  // > 0, as precision < 64
@@ -25,11 +24,7 @@ Rounded round(const Digits& digits, Format format, Mode mode) {
   // A significand that rounds up to 2^precision carries into the exponent field, which is just what the pattern needs.
   const int least = f.min_exponent() - f.fraction_bits();
   const Bits magnitude = (static_cast<Bits>(quantum - least) << f.fraction_bits()) + kept + (increment ? 1 : 0);
-  if (magnitude > f.max_finite()) {
-    // E4M3 alone gets here without an increment: its all-ones pattern would be 480.
-    const bool to_max = mode == Mode::toward_zero || (mode != Mode::nearest_even && !away);
-    return {sign | (to_max ? f.max_finite() : f.overflow()), true, true, false};
-  }
+  if (magnitude > f.max_finite()) return overflow;  // in E4M3 even without an increment: its all-ones pattern would be 480
   return {sign | magnitude, inexact, false, inexact && e < f.min_exponent()};
 }
 

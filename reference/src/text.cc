@@ -114,9 +114,10 @@ bool rational(const Real& y) { return y.kappa == nullptr || y.q.zero() || y.kapp
 std::string special(const Dyadic& value) { return value.kind == Kind::nan ? "nan" : value.negative ? "-inf" : "inf"; }
 
 // `digits` places of value · 10^-exponent with the point after the first, or the plain decimal where that is short.
-std::string place_point(std::string places, int exponent) {
+constexpr int most_plain = 21;
+std::string place_point(std::string places, int exponent, int plain = most_plain) {
   const int count = static_cast<int>(places.size());
-  if (exponent < -4 || exponent >= 21) {
+  if (exponent < -4 || exponent >= std::min(plain, most_plain)) {
     if (count > 1) places.insert(1, ".");
     return places + "e" + (exponent < 0 ? "-" : "+") + (std::abs(exponent) < 10 ? "0" : "") + std::to_string(std::abs(exponent));
   }
@@ -185,9 +186,16 @@ Result<Bits> parse_number(std::string_view text, Format format, bool* exact) {
   const Bits sign = negative ? f.sign_bit() : 0;
   if (exact != nullptr) *exact = true;
   if (in.rest == "nan" || in.rest == "NaN") return f.quiet_nan() | sign;
-  if (in.rest == "inf" || in.rest == "Inf" || in.rest == "infinity") return f.overflow() | sign;
+  if (in.rest == "inf" || in.rest == "Inf" || in.rest == "infinity") {
+    if (exact != nullptr) *exact = f.has_infinity;
+    return f.overflow() | sign;
+  }
+  if (text.size() > longest_number) {
+    return Status{Code::bad_parameter,
+                  "a number of " + std::to_string(text.size()) + " characters: expected at most " + std::to_string(longest_number)};
+  }
   Parsed number;
-  if (text.size() > longest_number || !parse_magnitude(in, number)) return not_a_number(text);
+  if (!parse_magnitude(in, number)) return not_a_number(text);
   const Surd one_over = Surd::ratio(1, number.denominator);
   Dyadic numerator(negative ? -number.numerator : number.numerator, number.exponent);
   numerator.negative = negative;
@@ -203,7 +211,7 @@ std::string to_decimal(const Real& y, int digits) {
   if (leading.zero()) return sign + "0";
   Decimal d = decimal(y, leading.log2(), digits);
   if (d.exact) drop_zeros(d.places);
-  return sign + place_point(d.places, d.exponent);
+  return sign + place_point(d.places, d.exponent, d.exact ? most_plain : digits);
 }
 
 std::string to_shortest(Format format, Bits bits) {
@@ -231,6 +239,12 @@ std::optional<Fraction> to_fraction(const Real& y) {
 }
 
 std::string to_text(const Fraction& f) { return f.denominator == 1 ? f.numerator.str() : f.numerator.str() + "/" + f.denominator.str(); }
+
+std::string to_text(const Shape& shape) {
+  std::string s = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) s += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return s + "]";
+}
 
 std::string to_exact(const Real& y) {
   if (!y.finite()) return special(y.p);

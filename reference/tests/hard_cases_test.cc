@@ -232,5 +232,22 @@ TEST(HardCases, UlpErrorOfSpecialValues) {
   for (const Format format : testing::all_formats) EXPECT_EQ(ulp_error(inf, format, round(inf, format).bits), 0) << info(format).name;
 }
 
+// What makes the reference fast: on an ordinary row, the enclosure decides every element.
+TEST(HardCases, TheEnclosureDecidesOrdinaryRows) {
+  testing::Random random(30);
+  testing::Tensor x(Format::f32, {4, 500});
+  for (std::size_t i = 0; i < 2000; ++i)
+    x.set(i, testing::nearest(Format::f32, static_cast<double>(random.between(-1'000'000, 1'000'000)) / 333'333));
+  ByRole<ConstView> in;
+  in[Role::x] = x.in();
+  ByRole<View> wanted;
+  wanted[Role::y] = View{Format::f32, nullptr, {4, 500}, {}};
+  int decided = 0;
+  const Status status = evaluate(testing::spec_of(Op::layer_norm, 1e-5), in, wanted, Mode::nearest_even,
+                                 [&](Role, std::int64_t, const Real& y) { decided += digits_enclosed(y).has_value() ? 1 : 0; });
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(decided, 2000);
+}
+
 }  // namespace
 }  // namespace norma

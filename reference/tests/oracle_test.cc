@@ -176,7 +176,7 @@ Problem random_problem(Random& random, Op op, Format format) {
     const auto role = static_cast<Role>(r);
     if (!op_info.outputs.contain(role) || (role != Role::y && random.one_in(2))) continue;
     if ((role == Role::running_mean || role == Role::running_variance) && !problem.inputs[role]) continue;
-    problem.outputs[role] = Tensor(some_format(), *output_shape(spec, shape, role));
+    problem.outputs[role] = Tensor(some_format(), *tensor_shape(spec, shape, role));
   }
   return problem;
 }
@@ -250,7 +250,7 @@ TEST_P(Oracle, AgreesWithIntervals) {
     ASSERT_TRUE(status.ok()) << "case " << i << ": " << status.message << "\n" << testing::text(problem);
     if (!check<testing::Interval<155>>(problem, false, tally)) check<testing::Interval<1400>>(problem, true, tally);
     ASSERT_FALSE(HasFailure()) << "case " << i << ", seed " << seed;
-    done += testing::size_of(*output_shape(problem.spec, problem.inputs[Role::x]->shape(), Role::rstd));
+    done += testing::size_of(*tensor_shape(problem.spec, problem.inputs[Role::x]->shape(), Role::rstd));
   }
   std::cout << info(op).name << " in " << info(format).name << ": " << done << " groups, " << tally.values << " values, " << tally.undecided
             << " ties or exact, " << tally.unknown << " not finite or behind one\n";

@@ -208,6 +208,24 @@ TEST(Shape, StridesOfEveryKind) {
   EXPECT_EQ(checked, 6 * 4 * 36 * 60);
 }
 
+// As in numpy, a stride along an axis of one element says nothing.
+TEST(Shape, AStrideThatIsNeverWalkedMayBeAnything) {
+  const std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  testing::Tensor x(Format::f32, {1, 2, 1}, {testing::nearest(Format::f32, 1), testing::nearest(Format::f32, 3)});
+  testing::Tensor y(Format::f32, {1, 2, 1});
+  ByRole<ConstView> in;
+  ByRole<View> out;
+  in[Role::x] = x.in();
+  out[Role::y] = y.out();
+  in[Role::x]->strides = {far, 1, far};
+  out[Role::y]->strides = {-far, 1, far};
+  Spec spec = testing::spec_of(Op::layer_norm, 0);
+  spec.axis = 1;
+  ASSERT_TRUE(compute(spec, in, out).ok());
+  EXPECT_EQ(y[0], -1);
+  EXPECT_EQ(y[1], 1);
+}
+
 TEST(Shape, AStrideOfZeroRepeatsAnInput) {
   const Tensor row = Tensor::row(Format::f32, {1, 2, 4});
   const Tensor three = Tensor::of(Format::f32, {3, 3}, {1, 2, 4, 1, 2, 4, 1, 2, 4});

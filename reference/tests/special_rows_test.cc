@@ -80,7 +80,7 @@ TEST(SpecialValues, EmptyShapesGiveEmptyResultsAndKeepRunningStatistics) {
       call.inputs[Role::x] = Tensor(Format::f32, shape);
       ByRole<Tensor> results;
       results[Role::y] = Tensor(Format::f32, shape);
-      results[Role::rstd] = Tensor(Format::f32, *output_shape(call.spec, shape, Role::rstd));
+      results[Role::rstd] = Tensor(Format::f32, *tensor_shape(call.spec, shape, Role::rstd));
       EXPECT_EQ(call.run(results).message, "") << info(op).name;
     }
   }

@@ -175,7 +175,7 @@ Problem random_problem(Random& random, Op op, Format format) {
                           Role::running_variance}) {
     if (!info(op).outputs.contain(role)) continue;
     if ((role == Role::running_mean || role == Role::running_variance) && !problem.inputs[role]) continue;
-    problem.outputs[role] = Tensor(format, *output_shape(spec, shape, role));
+    problem.outputs[role] = Tensor(format, *tensor_shape(spec, shape, role));
   }
   return problem;
 }

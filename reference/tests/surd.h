@@ -197,9 +197,10 @@ inline std::string ulp_fault(const Number& y, Format format, Bits got, double er
     const int below = y.compare(centre - reach);
     return above > 0 || below < 0 ? 1 : above == 0 || below == 0 ? 0 : -1;
   };
-  if (!(error >= 0)) return "not an error";
+  if (!(error >= 0) || std::isinf(error)) return "not an error";
   const Bits bits = std::bit_cast<Bits>(error);
-  const int above = std::isinf(error) ? -1 : compare(midpoint(magnitude_value(Format::f64, bits), magnitude_value(Format::f64, bits + 1)));
+  const bool greatest = error == std::numeric_limits<double>::max();  // or more
+  const int above = greatest ? -1 : compare(midpoint(magnitude_value(Format::f64, bits), magnitude_value(Format::f64, bits + 1)));
   if (above > 0 || (above == 0 && (bits & 1) != 0)) return "error too small";
   if (bits == 0) return "";
   const int below = compare(midpoint(magnitude_value(Format::f64, bits - 1), magnitude_value(Format::f64, bits)));

@@ -213,7 +213,7 @@ struct Call {
   // One output, of the shape the library gives it.
   [[nodiscard]] Tensor get(Role role, Format format) const {
     ByRole<Tensor> results;
-    Result<Shape> shape = output_shape(spec, inputs[Role::x]->shape(), role);
+    Result<Shape> shape = tensor_shape(spec, inputs[Role::x]->shape(), role);
     if (!shape.ok()) return {};
     results[role] = Tensor(format, *shape);
     return run(results).ok() ? *results[role] : Tensor{};

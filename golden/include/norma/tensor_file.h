@@ -67,8 +67,8 @@ Status write_tensor_file(const std::filesystem::path& path, const TensorFile& fi
 //     leave holes. Sub-byte dtypes are refused; other dtypes that are not Norma's are `unreadable`.
 // .npy: versions 1 to 3, either byte order, C or Fortran order. Its one tensor has the name "". Nothing is ever unpickled.
 // .npz: a zip archive of .npy members, stored or deflated. A single string (shape ()) is metadata, as is a single number called epsilon,
-//     axis, groups or momentum, so that np.savez("f.npz", x=x, y=y, op="layer_norm", epsilon=1e-5, axis=-1) says it all. Such a
-//     number of a floating-point dtype is given as a hex float, exactly.
+//     axis, groups, momentum or gain_offset, so that np.savez("f.npz", x=x, y=y, op="layer_norm", epsilon=1e-5, axis=-1) says it all. Such
+//     a number of a floating-point dtype is given as a hex float, exactly.
 Result<TensorFile> parse_safetensors(std::span<const std::byte> bytes);
 Result<TensorFile> parse_npy(std::span<const std::byte> bytes);
 Result<TensorFile> parse_npz(std::span<const std::byte> bytes);

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -18,7 +20,7 @@ using nlohmann::ordered_json;
 struct Options {
   std::vector<std::string> numbers;
   std::map<std::string, std::string> parameters;  // by role name
-  std::string shape;
+  std::optional<std::string> shape;
   std::string format = "f32";
   Words words;
   bool json = false;
@@ -27,13 +29,13 @@ struct Options {
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts(1);
   for (const char c : list) {
-    if (c == ',' || c == ' ') {
-      if (!parts.back().empty()) parts.emplace_back();
+    if (c == ',') {
+      parts.emplace_back();
     } else {
       parts.back() += c;
     }
   }
-  if (parts.back().empty()) parts.pop_back();
+  for (std::string& part : parts) part = trimmed(part);
   return parts;
 }
 
@@ -46,7 +48,8 @@ Result<Tensor> to_tensor(std::string name, const std::vector<std::string>& words
     Result<Bits> bits = parse_number(words[i], format, &exact);
     if (!bits.ok()) return Status{bits.status().code, fmt::format("{}: {}", tensor.name, bits.status().message)};
     store(format, *bits, tensor.data.data() + i * static_cast<std::size_t>(info(format).bytes()));
-    if (!exact) rounded.push_back({{"given", words[i]}, {"used", to_decimal(Real(Dyadic(decode(format, *bits))))}});
+    ordered_json note{{"given", words[i]}, {"used", to_decimal(Real(Dyadic(decode(format, *bits))))}};
+    if (!exact && std::find(rounded.begin(), rounded.end(), note) == rounded.end()) rounded.push_back(std::move(note));
   }
   return tensor;
 }
@@ -59,10 +62,11 @@ Result<Tensor> parse_x(const Options& options, const Spec& spec, Format format, 
     if (word == "/") {
       rows.push_back(0);
     } else {
-      words.push_back(word.substr(word.find_first_not_of(' ') == std::string::npos ? 0 : word.find_first_not_of(' ')));
+      words.push_back(trimmed(word));
       ++rows.back();
     }
   }
+  if (words.empty()) return Status{Code::bad_shape, "x: expected at least one number"};
   const auto count = static_cast<std::int64_t>(words.size());
   Shape shape{static_cast<std::int64_t>(rows.size()), rows.front()};
   if (rows.size() > 1) {
@@ -88,17 +92,17 @@ Result<Tensor> parse_x(const Options& options, const Spec& spec, Format format, 
         break;
     }
   }
-  if (!options.shape.empty()) {
+  if (options.shape) {
     shape.clear();
     std::int64_t product = 1;
-    for (const std::string& extent : split(options.shape)) {
-      if (extent.size() > 9 || extent.find_first_not_of("0123456789") != std::string::npos) {
-        return Status{Code::bad_shape, fmt::format("--shape {}: expected whole numbers like 2,3,4", options.shape)};
+    for (const std::string& extent : split(*options.shape)) {
+      if (extent.empty() || extent.size() > 9 || extent.find_first_not_of("0123456789") != std::string::npos) {
+        return Status{Code::bad_shape, fmt::format("--shape {}: expected whole numbers like 2,3,4", *options.shape)};
       }
       shape.push_back(std::stoll(extent));
       product = shape.back() > count ? count + 1 : product * shape.back();
     }
-    if (product != count) return Status{Code::bad_shape, fmt::format("--shape {} does not hold {} numbers", options.shape, count)};
+    if (product != count) return Status{Code::bad_shape, fmt::format("--shape {} does not hold {} numbers", *options.shape, count)};
   }
   return to_tensor("x", words, format, shape, rounded);
 }
@@ -157,7 +161,7 @@ ByRole<View> layouts(const Spec& spec, const Tensor& x, Format y_format, std::in
   ByRole<View> wanted;
   for (const Role role : roles) {
     if (!info(spec.op).outputs.contain(role)) continue;
-    if (Result<Shape> shape = output_shape(spec, x.shape, role); shape.ok()) wanted[role] = View{y_format, nullptr, *shape, {}};
+    if (Result<Shape> shape = tensor_shape(spec, x.shape, role); shape.ok()) wanted[role] = View{y_format, nullptr, *shape, {}};
   }
   return wanted;
 }
@@ -327,58 +331,44 @@ int explain(const Options& options) {
   ordered_json rounded = ordered_json::array();
   Result<Tensor> x = parse_x(options, call.spec, *x_format, rounded);
   if (!x.ok()) return fail(x.status());
-  if (call.spec.op == Op::group_norm && !call.spec.groups) call.spec.groups = 1;
-  TensorFile file;
-  file.tensors.push_back(*x);
+  std::map<Role, Tensor> tensors{{Role::x, std::move(*x)}};
+  const Shape& shape = tensors.at(Role::x).shape;
   for (const auto& [name, list] : options.parameters) {
     const Role role = *role_named(name);
-    // One value stands for all. The shape is that of the channels, of the statistics, or of the normalized axes.
+    if (!op.inputs.contain(role)) return fail({Code::bad_tensor, fmt::format("--{}: {} takes no input of that name", name, op.name)});
+    Result<Shape> expected = tensor_shape(call.spec, shape, role);
+    if (!expected.ok()) return fail(expected.status());
+    const auto count = static_cast<std::size_t>(std::accumulate(expected->begin(), expected->end(), std::int64_t{1}, std::multiplies<>()));
     std::vector<std::string> values = split(list);
-    Shape shape{static_cast<std::int64_t>(values.size())};
-    if (role == Role::residual) {
-      shape = x->shape;
-    } else if (op.grouping == Grouping::trailing) {
-      const int rank = static_cast<int>(x->shape.size());
-      const int axis = call.spec.effective_axis();
-      if (values.size() > 1 && axis >= -rank && axis < rank)
-        shape.assign(x->shape.begin() + (axis < 0 ? axis + rank : axis), x->shape.end());
-    } else if (values.size() == 1) {
-      const int rank = static_cast<int>(x->shape.size());
-      const int axis = call.spec.effective_axis();
-      if (axis >= -rank && axis < rank) shape = {x->shape[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)]};
-    }
-    const std::int64_t expected = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-    if (values.size() == 1) values.resize(static_cast<std::size_t>(expected), values[0]);
-    if (static_cast<std::int64_t>(values.size()) != expected) {
-      return fail({Code::bad_shape, fmt::format("--{}: {} values: expected 1 or {}", name, values.size(), expected)});
-    }
-    Result<Tensor> tensor = to_tensor(name, values, *x_format, shape, rounded);
+    if (values.size() == 1) values.resize(count, values[0]);  // one value stands for all
+    if (values.size() != count)
+      return fail({Code::bad_shape, fmt::format("--{}: {} values: expected 1 or {}", name, values.size(), count)});
+    Result<Tensor> tensor = to_tensor(name, values, *x_format, *expected, rounded);
     if (!tensor.ok()) return fail(tensor.status());
-    file.tensors.push_back(std::move(*tensor));
+    tensors.emplace(role, std::move(*tensor));
   }
-  words["op"] = op.name;
-  Result<BoundCall> bound = assign_roles(file, "explain", words);
-  if (!bound.ok()) return fail(bound.status());
-  Result<std::vector<Group>> groups = explain(call, bound->inputs, *x, format);
+  ByRole<ConstView> inputs;
+  for (const auto& [role, tensor] : tensors) inputs[role] = tensor.view();
+  Result<std::vector<Group>> groups = explain(call, inputs, tensors.at(Role::x), format);
   if (!groups.ok()) return fail(groups.status());
 
   if (options.json) {
     ordered_json j{{"op", op.name},
                    {"epsilon", fmt::format("{:a}", call.spec.effective_epsilon())},
                    {"dtype", info(format).name},
-                   {"shape", x->shape},
+                   {"shape", shape},
                    {"rounded_inputs", rounded},
                    {"groups", ordered_json::array()}};
     for (const Group& g : *groups) j["groups"].push_back(to_json(g, format));
     fmt::print("{}\n", j.dump(2));
     return holds;
   }
-  fmt::print("{} of {} {}\n", op.name, info(*x_format).name, describe_shape(x->shape));
+  fmt::print("{} of {} {}\n", op.name, info(*x_format).name, to_text(shape));
   for (const auto& r : rounded)
     fmt::print("  {} is not a number of {}: used {}\n", r["given"].get<std::string>(), info(*x_format).name, r["used"].get<std::string>());
   for (std::size_t i = 0; i < groups->size(); ++i) {
     if (groups->size() > 1) fmt::print("\n{} {} of {}\n", op.grouping == Grouping::channel ? "column" : "group", i + 1, groups->size());
-    print_group((*groups)[i], call, bound->inputs, format);
+    print_group((*groups)[i], call, inputs, format);
   }
   return holds;
 }
@@ -406,7 +396,7 @@ void add_explain(CLI::App& app, Command& chosen) {
   }
   command->add_option("--shape", options->shape, "of x, where it is not a row, a column, or rows set apart by /")->type_name("LIST");
   command->add_option("--format", options->format, "format of x and the parameters (default f32)")->type_name("FORMAT");
-  command->add_flag("--json", options->json, "print one JSON object");
+  command->add_flag("--json", options->json, "print one JSON object")->disable_flag_override();
   add_flags(*command, options->words);
   command->callback([options, &chosen] { chosen = [options] { return explain(*options); }; });
 }

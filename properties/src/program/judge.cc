@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "norma/reference.h"
 #include "norma/text.h"
@@ -17,6 +18,11 @@ namespace {
 
 // Upper ends of the histogram's bins, in ulp; the first bin is "correctly rounded", and what exceeds the last is in one more.
 constexpr std::array<double, 10> bin_ends{1, 2, 4, 16, 64, 256, 1024, 16384, 1048576, std::numeric_limits<double>::infinity()};
+
+// From best to worst. within_bound needs a bound, and that the arithmetic of a subject; a file says nothing about it.
+enum class Verdict : std::uint8_t { correctly_rounded, faithful, not_faithful, violates };
+constexpr std::array<std::string_view, 4> verdict_names{"correctly_rounded", "faithful", "not_faithful", "violates"};
+std::string_view name(Verdict verdict) { return verdict_names[static_cast<std::size_t>(verdict)]; }
 
 // How one output compares with the truth.
 struct Tally {
@@ -41,13 +47,16 @@ struct Tally {
     ++elements;
     correctly_rounded += correct_bits ? 1 : 0;
     // Where the correctly rounded value is itself infinite, by overflow, that is no error.
+    const bool comparable = correct_bits || (value.finite() && decode(format, got).kind == Kind::finite);
     const double error = correct_bits && decode(format, got).kind != Kind::finite ? 0 : ulp_error(value, format, got);
-    const bool comparable = std::isfinite(error);
     if (correct_bits || error < 1) ++faithful;
     if (!comparable) ++not_comparable;
     if (comparable && !correct_bits)
       ++bins[static_cast<std::size_t>(std::upper_bound(bin_ends.begin(), bin_ends.end() - 1, error) - bin_ends.begin())];
-    const bool worse = comparable ? not_comparable == 0 && error > max_ulp_error : not_comparable == 1;
+    // Groups are not visited in the order of the elements.
+    const bool earlier = worst < 0 || index < worst;
+    const bool worse =
+        comparable ? not_comparable == 0 && (error > max_ulp_error || (error == max_ulp_error && earlier)) : not_comparable == 1 || earlier;
     if (comparable) max_ulp_error = std::max(max_ulp_error, error);
     if (!worse) return;
     worst = index;
@@ -56,12 +65,11 @@ struct Tally {
     around = value.finite() ? neighbours(value, format) : Neighbours{expected, expected};
   }
 
-  // within_bound and its bound need the arithmetic of a subject; a file says nothing about that.
-  [[nodiscard]] std::string_view verdict() const {
-    return not_comparable > 0              ? "violates"
-           : correctly_rounded == elements ? "correctly_rounded"
-           : faithful == elements          ? "faithful"
-                                           : "not_faithful";
+  [[nodiscard]] Verdict verdict() const {
+    return not_comparable > 0              ? Verdict::violates
+           : correctly_rounded == elements ? Verdict::correctly_rounded
+           : faithful == elements          ? Verdict::faithful
+                                           : Verdict::not_faithful;
   }
 };
 
@@ -91,7 +99,8 @@ std::string value_and_bits(Format format, Bits bits) { return fmt::format("{:<26
 
 void print_tally(const Tally& t) {
   const Format format = t.tensor->format;
-  fmt::print("\n{}  {} {}, {} elements\n", t.tensor->name, info(format).name, describe_shape(t.tensor->shape), t.elements);
+  fmt::print("\n{}  {} {}, {} element{}\n", t.tensor->name, info(format).name, to_text(t.tensor->shape), t.elements,
+             t.elements == 1 ? "" : "s");
   fmt::print("  error in ulp           elements\n");
   const auto row = [&](std::string_view label, std::int64_t n) {
     fmt::print("  {:<20} {:>10}  {}  {}\n", label, n, percent(n, t.elements), bar(n, t.elements));
@@ -137,27 +146,82 @@ nlohmann::ordered_json to_json(const Tally& t) {
                   {"correct_bits", to_hex(format, t.correct)}};
   }
   j["max_margin"] = nullptr;
-  j["verdict"] = t.verdict();
+  j["verdict"] = name(t.verdict());
   return j;
 }
 
-int judge(const std::string& path, const std::string& outputs_path, const Words& words, bool json) {
-  Result<TensorFile> file = read_tensor_file(path);
-  if (!file.ok()) return fail(file.status());
-  Result<BoundCall> bound = assign_roles(*file, path, words);
-  if (!bound.ok()) return fail(bound.status());
-  const auto& [call, inputs] = *bound;
-  const OpInfo& op = info(call.spec.op);
+struct Options {
+  std::string file;
+  std::optional<std::string> outputs;
+  std::string require;
+  Words words;
+  bool json = false;
+};
 
+// Everything a reader needs to judge the same again: what was said about the call, in the order of the table.
+std::vector<std::pair<std::string_view, std::string>> used_settings(const Words& words) {
+  std::vector<std::pair<std::string_view, std::string>> used;
+  for (const Setting& setting : settings()) {
+    if (setting.name == "op" || setting.name == "epsilon") continue;  // said apart
+    if (const auto it = words.find(setting.name); it != words.end()) used.emplace_back(setting.name, printable(it->second));
+  }
+  return used;
+}
+
+void print_text(const Options& options, const BoundCall& bound, const Metadata& metadata, const std::map<Role, Tally>& tallies,
+                Verdict verdict) {
+  const Spec& spec = bound.call.spec;
+  fmt::print("{}: {}, epsilon {}", printable(options.file), info(spec.op).name, describe_epsilon(spec.effective_epsilon()));
+  for (const auto& [setting, value] : used_settings(bound.words)) fmt::print(", {} {}", setting, value);
+  fmt::print("\n");
+  for (const std::string_view key : {"producer", "model"}) {
+    if (const auto it = metadata.find(std::string(key)); it != metadata.end()) fmt::print("  {}: {}\n", key, printable(it->second));
+  }
+  for (const auto& [role, tally] : tallies) print_tally(tally);
+  double worst = -1;
+  for (const auto& [role, tally] : tallies) worst = std::max(worst, tally.max_ulp_error);
+  fmt::print("\nverdict: {}{}\n", name(verdict),
+             verdict != Verdict::violates && worst >= 0 ? fmt::format(", at most {} ulp off", worst) : "");
+}
+
+void print_json(const Options& options, const BoundCall& bound, const std::map<Role, Tally>& tallies, Verdict verdict) {
+  const Spec& spec = bound.call.spec;
+  nlohmann::ordered_json j{
+      {"file", printable(options.file)}, {"op", info(spec.op).name}, {"epsilon", fmt::format("{:a}", spec.effective_epsilon())}};
+  for (const auto& [setting, value] : used_settings(bound.words)) j["settings"][std::string(setting)] = value;
+  j.update(to_json(tallies.at(Role::y)));
+  for (const auto& [role, tally] : tallies) {
+    if (role != Role::y) j["auxiliary"][std::string(norma::name(role))] = to_json(tally);
+  }
+  j["y_verdict"] = j["verdict"];
+  j["verdict"] = name(verdict);
+  fmt::print("{}\n", j.dump(2));
+}
+
+int judge(const Options& options) {
+  Result<TensorFile> file = read_tensor_file(options.file);
+  if (!file.ok()) return fail(file.status());
   // Results come from their own file, where each of the op's outputs may be, or from the same one, where a name that is an input's is that.
   std::optional<TensorFile> apart;
-  if (!outputs_path.empty()) {
-    Result<TensorFile> results = read_tensor_file(outputs_path);
+  const std::string source = options.outputs.value_or(options.file);
+  if (options.outputs) {
+    Result<TensorFile> results = read_tensor_file(source);
     if (!results.ok()) return fail(results.status());
-    if (Result<BoundCall> names = assign_roles(*results, outputs_path, {{"op", std::string(op.name)}}); !names.ok())
-      return fail(names.status());
     apart = std::move(*results);
+    if (Status s = merge(file->metadata, apart->metadata, options.words); !s.ok())
+      return fail({s.code, fmt::format("{}: {}", source, s.message)});
   }
+  Result<BoundCall> bound = assign_roles(*file, options.file, options.words);
+  if (!bound.ok()) return fail(bound.status());
+  const Call& call = bound->call;
+  const OpInfo& op = info(call.spec.op);
+  for (const Tensor& tensor : apart ? apart->tensors : std::vector<Tensor>{}) {
+    const std::optional<Role> role = role_named(tensor.name);
+    if (role && op.outputs.contain(*role)) continue;
+    return fail({Code::bad_tensor, fmt::format("{}: {} has no output {}{}", source, op.name, quote(tensor.name),
+                                               suggestion(tensor.name, role_list(op.outputs)))});
+  }
+
   std::map<Role, Tally> tallies;
   ByRole<View> wanted;
   for (const Tensor& tensor : apart ? apart->tensors : file->tensors) {
@@ -166,42 +230,33 @@ int judge(const std::string& path, const std::string& outputs_path, const Words&
     tallies[*role].tensor = &tensor;
     wanted[*role] = View{tensor.format, nullptr, tensor.shape, {}};
   }
-  if (!wanted[Role::y]) return fail({Code::bad_tensor, fmt::format("{}: there is no tensor y to judge", apart ? outputs_path : path)});
+  if (!wanted[Role::y]) return fail({Code::bad_tensor, fmt::format("{}: there is no tensor y to judge", source)});
   if (call.dtype && *call.dtype != wanted[Role::y]->format) {
-    return fail({Code::bad_parameter,
-                 fmt::format("{}: y is {}, not the dtype asked for", apart ? outputs_path : path, info(wanted[Role::y]->format).name)});
+    return fail({Code::bad_parameter, fmt::format("{}: y is {}, not the dtype asked for", source, info(wanted[Role::y]->format).name)});
   }
 
   Status status;
   {
-    const Shape& shape = wanted[Role::y]->shape;
-    Progress progress("judging", std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
-    status = evaluate(call.spec, inputs, wanted, call.mode, [&, mode = call.mode](Role role, std::int64_t offset, const Real& value) {
-      tallies.at(role).count(offset, value, mode);
+    const Tensor& y = *tallies.at(Role::y).tensor;
+    Progress progress("judging", static_cast<std::int64_t>(y.data.size()) / info(y.format).bytes());
+    status = evaluate(call.spec, bound->inputs, wanted, call.mode, [&](Role role, std::int64_t offset, const Real& value) {
+      tallies.at(role).count(offset, value, call.mode);
       if (role == Role::y) progress.step();
     });
   }
-  if (!status.ok()) return fail({status.code, fmt::format("{}: {}", path, status.message)});
+  if (!status.ok()) return fail({status.code, fmt::format("{}: {}", options.file, status.message)});
 
-  const Tally& y = tallies.at(Role::y);
-  const bool violates = std::any_of(tallies.begin(), tallies.end(), [](const auto& t) { return t.second.not_comparable > 0; });
-  if (json) {
-    nlohmann::ordered_json j{{"file", printable(path)}, {"op", op.name}, {"epsilon", fmt::format("{:a}", call.spec.effective_epsilon())}};
-    j.update(to_json(y));
-    for (const auto& [role, tally] : tallies) {
-      if (role != Role::y) j["auxiliary"][std::string(name(role))] = to_json(tally);
-    }
-    fmt::print("{}\n", j.dump(2));
+  Verdict verdict = Verdict::correctly_rounded;
+  for (const auto& [role, tally] : tallies) verdict = std::max(verdict, tally.verdict());
+  if (options.json) {
+    print_json(options, *bound, tallies, verdict);
   } else {
-    fmt::print("{}: {}, epsilon {}\n", printable(path), op.name, describe_epsilon(call.spec.effective_epsilon()));
-    for (const std::string_view key : {"producer", "model"}) {
-      if (const auto it = file->metadata.find(std::string(key)); it != file->metadata.end())
-        fmt::print("  {}: {}\n", key, printable(it->second));
-    }
-    for (const auto& [role, tally] : tallies) print_tally(tally);
-    fmt::print("\nverdict: {}{}\n", y.verdict(), y.max_ulp_error >= 0 ? fmt::format(", at most {} ulp off", y.max_ulp_error) : "");
+    print_text(options, *bound, file->metadata, tallies, verdict);
   }
-  return violates ? violated : holds;
+  const auto required = std::find(verdict_names.begin(), verdict_names.end(), options.require);
+  const auto worst_allowed =
+      required == verdict_names.end() ? Verdict::not_faithful : static_cast<Verdict>(required - verdict_names.begin());
+  return verdict > worst_allowed ? violated : holds;
 }
 
 }  // namespace
@@ -210,25 +265,21 @@ void add_judge(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("judge", "How right is this tensor? Compares the y in a file with the exact value of every element");
   command->footer(
-      "FILE is a .safetensors or .npz file with x and y, and gamma, beta, residual, mean, variance where the op has them. Metadata named "
-      "like\n"
-      "the options below (op, epsilon, axis, groups ...) is honoured; options override it. Auxiliary outputs in the file (mean, rstd ...) "
-      "are\n"
-      "judged too. Verdicts: correctly_rounded (every bit is right), faithful (every error under one ulp), not_faithful, violates (NaN or\n"
-      "infinite where the truth is finite, or finite where it is not; exit status 1).");
-  struct Options {
-    std::string file;
-    std::string outputs;
-    Words words;
-    bool json = false;
-  };
+      "FILE is a .safetensors or .npz file with x and y, and gamma, beta, residual, mean, variance where the op has them. Metadata named\n"
+      "like the options below (op, epsilon, axis, groups ...) is honoured; options override it. Auxiliary outputs in the file (mean, rstd\n"
+      "...) are judged too, and the worst verdict is that of the file: correctly_rounded (every bit is right), faithful (every error "
+      "under\n"
+      "one ulp), not_faithful, violates (NaN or infinite where the truth is finite, or finite where it is not). Exit status 1 if it\n"
+      "violates, or is worse than --require.");
   const auto options = std::make_shared<Options>();
   command->add_option("FILE", options->file, "inputs and results")->required();
   command->add_option("--outputs", options->outputs, "take y and the other results from this file instead")->type_name("FILE");
-  command->add_flag("--json", options->json, "print one JSON object");
+  command->add_option("--require", options->require, "the worst verdict that exits with 0")
+      ->type_name("correctly_rounded|faithful")
+      ->check(CLI::IsMember({"correctly_rounded", "faithful"}));
+  command->add_flag("--json", options->json, "print one JSON object")->disable_flag_override();
   add_flags(*command, options->words);
-  command->callback(
-      [options, &chosen] { chosen = [options] { return judge(options->file, options->outputs, options->words, options->json); }; });
+  command->callback([options, &chosen] { chosen = [options] { return judge(*options); }; });
 }
 
 }  // namespace norma::program

@@ -11,14 +11,6 @@
 namespace norma::program {
 namespace {
 
-std::vector<std::string> role_list(const Roles& roles) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < role_count; ++i) {
-    if (roles.contain(static_cast<Role>(i))) names.emplace_back(role_names[i]);
-  }
-  return names;
-}
-
 nlohmann::ordered_json list_ops() {
   auto rows = nlohmann::ordered_json::array();
   for (const OpInfo& op : ops) {
@@ -119,7 +111,7 @@ void add_list(CLI::App& app, Command& chosen) {
   };
   const auto options = std::make_shared<Options>();
   command->add_option("WHAT", options->what, "ops, formats, settings or targets")->required();
-  command->add_flag("--json", options->json, "print one JSON array");
+  command->add_flag("--json", options->json, "print one JSON array")->disable_flag_override();
   command->callback([options, &chosen] { chosen = [options] { return list(options->what, options->json); }; });
 }
 

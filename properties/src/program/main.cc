@@ -9,7 +9,9 @@
 
 #include "norma/status.h"
 #include "norma/tensor_file.h"
+#include "norma/text.h"
 #include "program.h"
+#include "settings.h"
 
 namespace norma::program {
 namespace {
@@ -37,7 +39,8 @@ void print_table(const std::vector<std::vector<std::string>>& rows, int indent) 
 }
 
 int fail(const Status& status) {
-  fmt::print(stderr, "norma: {}\n", printable(status.message));  // one line, whatever words a user or a file put in it
+  // One line, whatever words a user or a file put in it. Where standard error is gone, the exit status has to do.
+  std::fputs(fmt::format("norma: {}\n", printable(status.message)).c_str(), stderr);
   return input_error;
 }
 
@@ -45,7 +48,7 @@ Progress::Progress(std::string_view what, std::int64_t total)
     : what_(what), total_(total), start_(seconds()), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() {
-  if (shown_ != 0) fmt::print(stderr, "\r\033[K");
+  if (shown_ != 0) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::show() {
@@ -53,7 +56,7 @@ void Progress::show() {
   if (!terminal_ || now - start_ < 2 || now - shown_ < 0.1) return;
   shown_ = now;
   const double part = static_cast<double>(done_) / static_cast<double>(total_);
-  fmt::print(stderr, "\r\033[K{} {:.0f} %, {:.0f} s left", what_, 100 * part, (now - start_) * (1 - part) / part);
+  std::fputs(fmt::format("\r\033[K{} {:.0f} %, {:.0f} s left", what_, 100 * part, (now - start_) * (1 - part) / part).c_str(), stderr);
   std::fflush(stderr);
 }
 
@@ -61,11 +64,13 @@ void Progress::show() {
 
 namespace {
 
-// CLI11 takes a word that starts with a dash and a letter or a point for a flag. These are numbers: a space in front tells, and
-// `explain` drops it.
+// CLI11 takes a word that starts with a dash and a letter or a point for a flag. These are numbers: a blank in front tells it,
+// and whoever takes the word drops it.
 void keep_negative_numbers(std::vector<std::string>& words) {
   for (std::string& word : words) {
-    if (word.starts_with("-inf") || word.starts_with("-nan") || word.starts_with("-.")) word.insert(0, " ");
+    if (word == "--") return;
+    const bool odd = word.starts_with("-inf") || word.starts_with("-nan") || word.starts_with("-.");
+    if (odd && norma::parse_number(word, norma::Format::f64).ok()) word.insert(0, " ");
   }
 }
 
@@ -84,13 +89,24 @@ int run(int argc, char** argv) {
 
   std::vector<std::string> words(argv + 1, argv + argc);
   keep_negative_numbers(words);
+  if (!words.empty() && !words[0].starts_with('-')) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) names.push_back(command->get_name());
+    if (std::find(names.begin(), names.end(), words[0]) == names.end()) {
+      const std::vector<std::string_view> views(names.begin(), names.end());
+      return fail({norma::Code::bad_parameter,
+                   fmt::format("{} is no command{}; norma --help lists them", norma::quote(words[0]), suggestion(words[0], views))});
+    }
+  }
+  int status = holds;
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    status = chosen();
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return fail({norma::Code::bad_parameter, std::string(error.what()) + " (norma --help lists the commands)"});
+    if (error.get_exit_code() != 0)
+      return fail({norma::Code::bad_parameter, std::string(error.what()) + " (norma --help lists the commands)"});
+    app.exit(error);  // --help, --version
   }
-  const int status = chosen();
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail({norma::Code::io_error, "standard output: could not be written"});
   return status;
 }

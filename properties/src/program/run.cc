@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 
@@ -15,11 +17,15 @@ namespace {
 constexpr Roles usual{Role::y, Role::mean, Role::rstd, Role::running_mean, Role::running_variance};
 
 int run(const std::string& path, const std::string& output, const Words& words, const std::vector<std::string>& extra) {
+  if (std::error_code ignored; std::filesystem::equivalent(path, output, ignored)) {
+    return fail({Code::bad_parameter, fmt::format("--output {}: is the file of the inputs, which would be lost", output)});
+  }
   Result<TensorFile> file = read_tensor_file(path);
   if (!file.ok()) return fail(file.status());
   Result<BoundCall> bound = assign_roles(*file, path, words);
   if (!bound.ok()) return fail(bound.status());
-  const auto& [call, inputs] = *bound;
+  const Call& call = bound->call;
+  const ByRole<ConstView>& inputs = bound->inputs;
   const OpInfo& op = info(call.spec.op);
   const ConstView& x = *inputs[Role::x];
   const Format statistics = x.format == Format::f64 ? Format::f64 : Format::f32;
@@ -28,15 +34,19 @@ int run(const std::string& path, const std::string& output, const Words& words, 
   for (const std::string& word : extra) {
     const std::optional<Role> role = role_named(word);
     if (!role || !op.outputs.contain(*role)) {
-      return fail({Code::bad_parameter, fmt::format("--also: {} has no output \"{}\"{}", op.name, word, suggestion(word, role_names))});
+      return fail(
+          {Code::bad_parameter, fmt::format("--also: {} has no output \"{}\"{}", op.name, word, suggestion(word, role_list(op.outputs)))});
     }
   }
+  const bool empty = std::find(x.shape.begin(), x.shape.end(), 0) != x.shape.end();
   TensorFile results;
   for (std::size_t i = 0; i < role_count; ++i) {
     const auto role = static_cast<Role>(i);
     const bool updates = role == Role::running_mean || role == Role::running_variance;
-    if (!op.outputs.contain(role) || !(asked(role) || (usual.contain(role) && (!updates || inputs[role])))) continue;
-    Result<Shape> shape = output_shape(call.spec, x.shape, role);
+    // Of an x without elements there may be any number of groups; their statistics are nothing anybody wants.
+    const bool given = usual.contain(role) && (updates ? inputs[role].has_value() : role == Role::y || !empty);
+    if (!op.outputs.contain(role) || !(asked(role) || given)) continue;
+    Result<Shape> shape = tensor_shape(call.spec, x.shape, role);
     if (!shape.ok()) return fail({shape.status().code, fmt::format("{}: {}", path, shape.status().message)});
     Tensor tensor{std::string(name(role)), x.format, *shape, {}};
     if (role == Role::y || role == Role::xhat) tensor.format = call.dtype.value_or(x.format);
@@ -50,18 +60,18 @@ int run(const std::string& path, const std::string& output, const Words& words, 
   for (Tensor& tensor : results.tensors) {
     outputs[*role_named(tensor.name)] = View{tensor.format, tensor.data.data(), tensor.shape, {}};
   }
-  Status status = compute(call.spec, inputs, outputs, call.mode);
+  Status status;
+  {
+    Progress progress("computing", static_cast<std::int64_t>(file->find("x")->data.size()) / info(x.format).bytes());
+    status = evaluate(call.spec, inputs, outputs, call.mode, [&](Role role, std::int64_t offset, const Real& value) {
+      const View& view = *outputs[role];
+      store(view.format, round(value, view.format, call.mode).bits, view.data + offset * info(view.format).bytes());
+      if (role == Role::y) progress.step();
+    });
+  }
   if (!status.ok()) return fail({status.code, fmt::format("{}: {}", path, status.message)});
 
-  for (const Setting& setting : settings()) {  // what made these results
-    const std::string key(setting.name);
-    if (const auto it = words.find(key); it != words.end()) {
-      results.metadata[key] = it->second;
-    } else if (const auto meta = file->metadata.find(key); meta != file->metadata.end()) {
-      results.metadata[key] = meta->second;
-    }
-  }
-  results.metadata["op"] = op.name;
+  results.metadata = {bound->words.begin(), bound->words.end()};  // what made these results
   results.metadata["epsilon"] = fmt::format("{:a}", call.spec.effective_epsilon());
   results.metadata["producer"] = "norma " NORMA_VERSION " reference";
   status = write_tensor_file(output, results);
@@ -87,7 +97,10 @@ void add_run(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("--output", options->output, "the results, .safetensors or .npz")->required()->type_name("FILE");
   command->add_option("--engine", options->engine, "what computes: reference")->type_name("NAME")->check(CLI::IsMember({"reference"}));
-  command->add_option("--also", options->also, "further outputs: sum, deviation, xhat, variance")->delimiter(',')->type_name("ROLE,...");
+  command->add_option("--also", options->also, "further outputs: sum, deviation, xhat, variance")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("ROLE,...");
   add_flags(*command, options->words);
   command->callback(
       [options, &chosen] { chosen = [options] { return run(options->file, options->output, options->words, options->also); }; });

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 #include "norma/reference.h"
@@ -106,6 +107,7 @@ constexpr std::array<Setting, 15> table{{
        int axis = 0;
        Status s = choose<int, 2>(v, {{{"NCHW", 1}, {"NHWC", -1}}}, axis);
        if (s.ok()) c.spec.axis = axis;
+       c.layout_given = s.ok();
        return s;
      }},
     {"dtype", "FORMAT", "format of y: f16, bf16, f32, f64, f8_e4m3, f8_e5m2 (default: that of x)", apply_dtype},
@@ -177,11 +179,28 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> foreign_
     {"inv_std", "rstd"},
 }};
 
-std::string tensor_suggestion(std::string_view name) {
+// Keys that are settings by another name, or misspelt: one that is silently ignored makes a wrong verdict.
+std::string near_setting(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> foreign{{{"eps", "epsilon"},
+                                                                                  {"variance_epsilon", "epsilon"},
+                                                                                  {"num_groups", "groups"},
+                                                                                  {"n_groups", "groups"},
+                                                                                  {"operator", "op"},
+                                                                                  {"dim", "axis"}}};
+  for (const auto& [theirs, ours] : foreign) {
+    if (key == theirs) return fmt::format(", did you mean {}?", ours);
+  }
+  for (const Setting& setting : table) {
+    if (key != setting.name && edit_distance(key, setting.name) == 1) return fmt::format(", did you mean {}?", setting.name);
+  }
+  return "";
+}
+
+std::string tensor_suggestion(std::string_view name, const OpInfo& op) {
   for (const auto& [foreign, ours] : foreign_names) {
     if (name == foreign) return fmt::format(", did you mean {}?", ours);
   }
-  return suggestion(name, role_names);
+  return suggestion(name, role_list(op.inputs, op.outputs));
 }
 
 }  // namespace
@@ -194,24 +213,81 @@ void add_flags(CLI::App& command, Words& words) {
     std::replace(flag.begin(), flag.end(), '_', '-');
     command
         .add_option_function<std::string>(
-            flag, [&words, &setting](const std::string& word) { words[std::string(setting.name)] = word; }, std::string(setting.help))
+            flag, [&words, &setting](const std::string& word) { words[std::string(setting.name)] = trimmed(word); },
+            std::string(setting.help))
         ->type_name(std::string(setting.values));
   }
 }
 
-Result<Call> apply(const std::map<std::string, std::string>& metadata, const Words& words) {
+Result<Call> apply(const Metadata& metadata, const Words& words) {
+  for (const auto& [key, value] : metadata) {
+    if (std::string s = near_setting(key); !s.empty())
+      return Status{Code::bad_parameter, fmt::format("metadata {} is no setting{}", quote(key), s)};
+  }
   Call call;
-  for (const Setting& setting : table) {
-    const std::string name(setting.name);
-    const auto word = words.find(name);
-    const auto meta = metadata.find(name);
-    if (word == words.end() && meta == metadata.end()) continue;
-    const bool flag = word != words.end();
-    if (Status s = setting.apply(flag ? word->second : meta->second, call); !s.ok()) {
-      return Status{s.code, fmt::format("{} {}: {}", flag ? "option" : "metadata", setting.name, s.message)};
+  for (const bool flags : {false, true}) {
+    const auto find = [&](std::string_view name) -> const std::string* {
+      if (flags) {
+        const auto it = words.find(name);
+        return it == words.end() ? nullptr : &it->second;
+      }
+      const auto it = metadata.find(std::string(name));
+      return it == metadata.end() ? nullptr : &it->second;
+    };
+    const char* const source = flags ? "option" : "metadata";
+    if (find("axis") != nullptr && find("layout") != nullptr) {
+      return Status{Code::bad_parameter, fmt::format("{}: axis and layout both say where the channels are: expected one of them", source)};
     }
+    for (const Setting& setting : table) {
+      const std::string* const value = find(setting.name);
+      if (value == nullptr) continue;
+      if (Status s = setting.apply(*value, call); !s.ok()) return Status{s.code, fmt::format("{} {}: {}", source, setting.name, s.message)};
+    }
+    if (find("axis") != nullptr) call.layout_given = false;
+  }
+  const Grouping grouping = info(call.spec.op).grouping;
+  if (call.layout_given && grouping != Grouping::channel && grouping != Grouping::channel_groups) {
+    return Status{Code::bad_parameter, fmt::format("layout: {} has no channel axis", info(call.spec.op).name)};
   }
   return call;
+}
+
+Words effective(const Metadata& metadata, const Words& words) {
+  Words all = words;
+  for (const Setting& setting : table) {
+    const auto it = metadata.find(std::string(setting.name));
+    if (it == metadata.end()) continue;
+    // Axis and layout are two ways to say one thing.
+    const bool place = setting.name == "axis" || setting.name == "layout";
+    if (!place || (!words.contains("axis") && !words.contains("layout"))) all.try_emplace(it->first, it->second);
+  }
+  return all;
+}
+
+Status merge(Metadata& inputs, const Metadata& results, const Words& words) {
+  for (const Setting& setting : table) {
+    const std::string key(setting.name);
+    const auto said = results.find(key);
+    if (said == results.end() || words.contains(key)) continue;
+    const bool by_layout = key == "axis" && !inputs.contains(key) && inputs.contains("layout");
+    const auto old = inputs.find(by_layout ? "layout" : key);
+    if (old == inputs.end()) {
+      inputs.emplace(key, said->second);
+      continue;
+    }
+    Call before;
+    Call after;
+    const auto before_setting = std::find_if(table.begin(), table.end(), [&](const Setting& s) { return s.name == old->first; });
+    if (!before_setting->apply(old->second, before).ok() || !setting.apply(said->second, after).ok()) continue;  // refused by `apply`
+    before.layout_given = after.layout_given;
+    const bool narrower = before.batch_norm && said->second.starts_with("batch_norm_");
+    if (before != after && !narrower) {
+      return {Code::bad_parameter,
+              fmt::format("its metadata says {} {}, that of the inputs {} {}", key, quote(said->second), old->first, quote(old->second))};
+    }
+    if (narrower) old->second = said->second;
+  }
+  return {};
 }
 
 Result<BoundCall> assign_roles(const TensorFile& file, const std::string& path, const Words& words) {
@@ -219,23 +295,57 @@ Result<BoundCall> assign_roles(const TensorFile& file, const std::string& path, 
   if (!applied.ok()) return Status{applied.status().code, fmt::format("{}: {}", path, applied.status().message)};
   Call call = *applied;
   if (!call.op_given) return Status{Code::bad_parameter, fmt::format("{}: neither the metadata nor --op says what the op is", path)};
-  if (call.batch_norm && file.find("mean") != nullptr && file.find("variance") != nullptr) call.spec.op = Op::batch_norm_inference;
+  if (call.batch_norm) {
+    const bool mean = file.find("mean") != nullptr;
+    const bool variance = file.find("variance") != nullptr;
+    if (mean != variance) {
+      return Status{Code::bad_tensor, fmt::format("{}: batch_norm with {} alone: say batch_norm_training or batch_norm_inference", path,
+                                                  mean ? "a mean" : "a variance")};
+    }
+    if (mean) call.spec.op = Op::batch_norm_inference;
+  }
   const OpInfo& op = info(call.spec.op);
 
-  BoundCall bound{call, {}};
+  BoundCall bound{call, effective(file.metadata, words), {}};
+  bound.words["op"] = op.name;
+  bound.words["axis"] = std::to_string(call.spec.effective_axis());
+  bound.words.erase("layout");
+  const auto no_part = [&](const std::string& name) {
+    const bool setting = std::any_of(table.begin(), table.end(), [&](const Setting& s) { return s.name == name; });
+    return Status{Code::bad_tensor,
+                  setting ? fmt::format("{}: {} is an array: expected a single value", path, quote(name))
+                          : fmt::format("{}: tensor {} has no part in {}{}", path, quote(name), op.name, tensor_suggestion(name, op))};
+  };
+  const auto part = [&](const std::string& name) -> std::optional<Role> {
+    const std::optional<Role> role = role_named(name);
+    return role && (op.inputs.contain(*role) || op.outputs.contain(*role)) ? role : std::nullopt;
+  };
   for (const auto& [name, dtype] : file.unreadable) {
+    if (!part(name)) return no_part(name);
     return Status{Code::bad_file,
                   fmt::format("{}: tensor {} has dtype {}: expected F16, BF16, F32, F64, F8_E4M3 or F8_E5M2", path, quote(name), dtype)};
   }
   for (const Tensor& tensor : file.tensors) {
-    const std::optional<Role> role = role_named(tensor.name);
-    if (!role || (!op.inputs.contain(*role) && !op.outputs.contain(*role))) {
-      return Status{Code::bad_tensor,
-                    fmt::format("{}: tensor {} has no part in {}{}", path, quote(tensor.name), op.name, tensor_suggestion(tensor.name))};
-    }
+    const std::optional<Role> role = part(tensor.name);
+    if (!role) return no_part(tensor.name);
     if (op.inputs.contain(*role)) bound.inputs[*role] = tensor.view();
   }
+  for (std::size_t i = 0; i < role_count; ++i) {
+    const auto role = static_cast<Role>(i);
+    if (op.required.contain(role) && !bound.inputs[role]) {
+      return Status{Code::bad_tensor, fmt::format("{}: {} needs the tensor {}", path, op.name, name(role))};
+    }
+  }
   return bound;
+}
+
+std::vector<std::string_view> role_list(const Roles& roles, const Roles& more) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < role_count; ++i) {
+    const auto role = static_cast<Role>(i);
+    if (roles.contain(role) || more.contain(role)) names.push_back(name(role));
+  }
+  return names;
 }
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> names) {
@@ -245,6 +355,11 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
   return fmt::format(", did you mean {}?", *nearest);
 }
 
+std::string trimmed(const std::string& word) {
+  const std::size_t first = word.find_first_not_of(' ');
+  return first == std::string::npos ? "" : word.substr(first, word.find_last_not_of(' ') + 1 - first);
+}
+
 std::string describe_epsilon(double epsilon) {
   const Bits bits = std::bit_cast<Bits>(epsilon);
   const std::string shortest = to_shortest(Format::f64, bits);
@@ -252,7 +367,5 @@ std::string describe_epsilon(double epsilon) {
   (void)parse_number(shortest, Format::f64, &exact);
   return exact ? shortest : fmt::format("{} ({:a})", shortest, epsilon);
 }
-
-std::string describe_shape(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 }  // namespace norma::program

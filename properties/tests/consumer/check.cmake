@@ -19,14 +19,13 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
-run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_BUILD_TYPE=Debug)
+run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=${CXX})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 expect(${WORK}/build/consumer)
 
 file(GLOB_RECURSE module ${WORK}/prefix/*/norma-reference.pc)
 get_filename_component(modules ${module} DIRECTORY)
-# The prefix of a .pc file is where it was configured to go; --define-variable says where it went.
-set(pkg_config ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${modules} pkg-config --define-variable=prefix=${WORK}/prefix)
+set(pkg_config ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${modules} pkg-config)
 run(${pkg_config} --modversion norma-reference)
 string(STRIP "${out}" version)
 if(NOT version STREQUAL VERSION)

@@ -7,10 +7,12 @@
 // Such a number is rounded without tolerance, iteration or extra digits. Over a common denominator it is (A + C√v)/D with integers, and
 //     ⌊(A + √B)/D⌋ = ⌊(A + ⌊√B⌋)/D⌋,    ⌊(A − √B)/D⌋ = ⌊(A − ⌈√B⌉)/D⌋,
 // so an integer square root and an integer division decide its leading digits and whether anything follows them. `digits` first looks at
-// an enclosure of κ of 128 bits, computed once per group; only where that leaves a digit open does `digits_exact` apply the rule.
+// an enclosure of κ of 128 bits, computed once per group (`digits_enclosed`); only where that leaves a digit open is the rule applied
+// (`digits_exact`).
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>
+#include <optional>
 
 #include "norma/format.h"
 #include "norma/rounding.h"
@@ -98,8 +100,9 @@ struct Real {
 [[nodiscard]] Real affine(const Dyadic* gain, const Dyadic& deviation, const Surd& kappa, const Dyadic* bias,
                           Mode mode = Mode::nearest_even);
 
-// The leading 64 binary digits of a finite number. The two functions agree on every number; the second never uses the enclosure.
+// The leading 64 binary digits of a finite number: from the enclosure of κ if that decides them, else by the rule, which decides all.
 [[nodiscard]] Digits digits(const Real& y);
+[[nodiscard]] std::optional<Digits> digits_enclosed(const Real& y);
 [[nodiscard]] Digits digits_exact(const Real& y);
 
 // ⌊|y|·2^k⌋ for finite y, and whether the floor is the number itself.
@@ -112,7 +115,8 @@ struct Floor {
 // The correctly rounded value; special values become the format's own (a canonical quiet NaN; NaN for infinity where there is none).
 [[nodiscard]] Rounded round(const Real& y, Format format, Mode mode = Mode::nearest_even);
 
-// |got − y| in units in the last place of `format` at y (of its largest binade where y is beyond it), correctly rounded to a double.
+// |got − y| in units in the last place of `format` at y (of its largest binade where y is beyond it), correctly rounded to a double,
+// the largest one where the error exceeds that.
 // Infinite where one of the two is finite and the other is not, or where they are different infinities; 0 where both are NaN, and for
 // NaN in place of infinity in a format that has none.
 [[nodiscard]] double ulp_error(const Real& y, Format format, Bits got);

@@ -29,8 +29,10 @@ namespace norma {
 //                                       stands under the root beside ε: the mean square in rms_norm, the sum of squares in weight_norm;
 //   running_mean, running_variance      [channels].
 // Where a parameter's or a statistic's shape is fixed, additional axes of extent 1 are accepted anywhere.
-// An output may be the very view of an input of x's shape, or of the running statistic it updates; no other overlap is allowed.
-// An empty batch leaves running statistics as they are. On any status but ok, no output has been touched.
+// An output may be the very view of an input of x's shape, or of the running statistic it updates; no other overlap is allowed, not even of
+// views whose elements interleave.
+// An empty batch leaves running statistics as they are. On any status but ok, no output has been touched; after
+// std::bad_alloc, which only rows of thousands of exponents can provoke, some may have been.
 Status compute(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, Mode mode = Mode::nearest_even);
 
 // Called with the role, the offset in elements of the output's view at which the value belongs, and the value itself, exactly. The Real
@@ -41,7 +43,7 @@ using Visitor = std::function<void(Role role, std::int64_t offset, const Real& v
 // format only for cast_before_gain. Values of one group are visited together, statistics first, then element by element.
 Status evaluate(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& wanted, Mode mode, const Visitor& visit);
 
-// The shape an output of this role has, without axes of extent 1 that are not those of x.
-Result<Shape> output_shape(const Spec& spec, const Shape& x, Role role);
+// The shape that an input or output has, given that of x; parameters without broadcasting.
+Result<Shape> tensor_shape(const Spec& spec, const Shape& x, Role role);
 
 }  // namespace norma

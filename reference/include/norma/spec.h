@@ -41,7 +41,7 @@ enum class Role : std::uint8_t {
   deviation,  // x − μ (x itself where no mean is subtracted)
   xhat,       // the standardized value, before gain and bias
 };
-inline constexpr std::size_t role_count = 13;
+inline constexpr std::size_t role_count = static_cast<std::size_t>(Role::xhat) + 1;
 inline constexpr std::array<std::string_view, role_count> role_names{
     "x", "gamma", "beta", "residual", "mean", "variance", "running_mean", "running_variance", "y", "rstd", "sum", "deviation", "xhat"};
 [[nodiscard]] constexpr std::string_view name(Role role) { return role_names[static_cast<std::size_t>(role)]; }
@@ -159,14 +159,18 @@ inline constexpr std::array<OpInfo, 7> ops{{
      "every unit's weight vector divided by its length, times its gain"},
 }};
 [[nodiscard]] constexpr const OpInfo& info(Op op) { return ops[static_cast<std::size_t>(op)]; }
+static_assert(name(Role::running_variance) == "running_variance" && name(Role::xhat) == "xhat" &&
+                  info(Op::weight_norm).name == "weight_norm",
+              "the tables are in the order of the enumerations");
 
-// The words a profile is written in. Each field lists its values, the default first.
+// The words a profile is written in.
 enum class EpsilonPlacement : std::uint8_t { inside, outside };  // √(σ² + ε), or √σ² + ε
 enum class Estimator : std::uint8_t { biased, unbiased };        // divides by n, or by n − 1
 enum class Momentum : std::uint8_t { weight_of_new, weight_of_old };
 enum class ResidualSum : std::uint8_t { rounded, exact };  // x + residual rounded to the format of x (nearest even), or not at all
 
-// The declared semantics of an op, where implementations in the wild differ.
+// The declared semantics of an op, where implementations in the wild differ. What does not concern an op says nothing about it, save
+// that an unbiased variance is refused where none is estimated.
 struct Profile {
   EpsilonPlacement epsilon_placement = EpsilonPlacement::inside;
   Estimator variance = Estimator::biased;
@@ -175,6 +179,8 @@ struct Profile {
   bool gain_offset = false;       // the gain is 1 + γ
   bool cast_before_gain = false;  // the standardized value is rounded to the format of y before the gain
   ResidualSum residual_sum = ResidualSum::rounded;
+
+  friend bool operator==(const Profile&, const Profile&) = default;
 };
 
 using Shape = std::vector<std::int64_t>;
@@ -188,6 +194,7 @@ struct Spec {
   std::optional<std::int64_t> groups;  // group_norm only, and required there
   double momentum = 0.1;
 
+  friend bool operator==(const Spec&, const Spec&) = default;
   [[nodiscard]] double effective_epsilon() const { return epsilon.value_or(info(op).epsilon); }
   [[nodiscard]] int effective_axis() const { return axis.value_or(info(op).axis); }
 };

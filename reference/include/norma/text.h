@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "norma/exact.h"
+#include "norma/spec.h"
 #include "norma/status.h"
 
 namespace norma {
@@ -16,10 +17,11 @@ namespace norma {
 Result<Bits> parse_number(std::string_view text, Format format, bool* exact = nullptr);
 
 // `digits` significant decimal digits of the value itself, rounded to nearest even, trailing zeros dropped where the decimal is exact;
-// in scientific notation outside [1e-4, 1e21). "nan", "inf", "-inf", "-0" as they are.
+// in scientific notation outside [1e-4, 1e21) and where digits before the point are not known. digits >= 1. "nan", "inf", "-inf", "-0" as
+// they are.
 [[nodiscard]] std::string to_decimal(const Real& y, int digits = 20);
 
-// The value of a bit pattern, in the fewest digits that name it in its own format: what reads back as the same bits.
+// The value of a bit pattern, correctly rounded to the fewest digits that read back as the same bits in its own format.
 [[nodiscard]] std::string to_shortest(Format format, Bits bits);
 
 // 0x and all the digits of the pattern.
@@ -32,6 +34,8 @@ struct Fraction {
 };
 [[nodiscard]] std::optional<Fraction> to_fraction(const Real& y);
 [[nodiscard]] std::string to_text(const Fraction& fraction);
+
+[[nodiscard]] std::string to_text(const Shape& shape);  // [2, 3]
 
 // What the number is: an integer, a fraction in lowest terms, or ±√fraction, or fraction ± √fraction. UTF-8.
 [[nodiscard]] std::string to_exact(const Real& y);

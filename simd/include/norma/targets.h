@@ -6,7 +6,7 @@
 
 namespace norma::simd {
 
-// Highway's names of the targets this build contains code for and this processor can run, best first: AVX3_ZEN4, AVX2, SSE4, NEON ...
+// Highway's names of the targets that it would compile code for here and that this processor runs, best first: AVX2, SSE4, NEON ...
 [[nodiscard]] std::vector<std::string> targets();
 
 }  // namespace norma::simd
