@@ -8,11 +8,29 @@
 namespace norma {
 namespace {
 
-constexpr int enclosure_bits = 128;
+// Of κ, up to 4 more: two limbs at most. Of these the digits take 64 and the guard 32; what is left may cancel against p.
+constexpr int enclosure_bits = 124;
 constexpr int digit_bits = 64;
 
-// Of a nonnegative number.
-int bit_length(const Integer& n) { return n.is_zero() ? 0 : static_cast<int>(msb(n)) + 1; }
+using Limb = boost::multiprecision::limb_type;
+constexpr int limb_bits = std::numeric_limits<Limb>::digits;
+static_assert(limb_bits == 64);
+
+// Of the magnitude.
+int bit_length(const Integer& n) {
+  const std::size_t size = n.backend().size();
+  return static_cast<int>(size - 1) * limb_bits + static_cast<int>(std::bit_width(n.backend().limbs()[size - 1]));
+}
+
+// The 64 bits of the magnitude from the given one up.
+std::uint64_t word_at(const Integer& n, int bit) {
+  const Limb* const limbs = n.backend().limbs();
+  const auto i = static_cast<std::size_t>(bit / limb_bits);
+  const int offset = bit % limb_bits;
+  std::uint64_t word = limbs[i] >> offset;
+  if (offset != 0 && i + 1 < n.backend().size()) word |= limbs[i + 1] << (limb_bits - offset);
+  return word;
+}
 
 // (a + c√v)/d over integers, d > 0; c = 0, or v positive and no square. It is zero only if a = c = 0: otherwise c√v is irrational.
 struct Quadratic {
@@ -27,8 +45,9 @@ struct Quadratic {
       divide_qr(numerator, denominator, quotient, remainder);
       return {std::move(quotient), remainder.is_zero()};
     }
+    if (a.is_zero()) return {sqrt(((c * c * v) << (2 * std::max(k, 0))) / (denominator * denominator)), false};  // ⌊√x⌋ = ⌊√⌊x⌋⌋
     const Integer root = sqrt((c * c * v) << (2 * std::max(k, 0)));  // ⌊√B⌋, and √B is irrational
-    if (a.is_zero() || (a < 0) == (c < 0)) return {(numerator + root) / denominator, false};
+    if ((a < 0) == (c < 0)) return {(numerator + root) / denominator, false};
     // |A − √B|, and √B lies strictly between root and root + 1.
     return {(root >= numerator ? root - numerator : numerator - root - 1) / denominator, false};
   }
@@ -36,20 +55,12 @@ struct Quadratic {
   // An integer within 2 of log2 |this|, for a number other than zero. Where the terms cancel, (A − √B)(A + √B) = A² − B tells how far.
   [[nodiscard]] int log2() const {
     const Integer b = c * c * v;
-    const int larger = std::max(bit_length(abs(a)), (bit_length(b) + 1) / 2);
+    const int larger = std::max(bit_length(a), (bit_length(b) + 1) / 2);
     const bool cancels = !a.is_zero() && !c.is_zero() && (a < 0) != (c < 0);
-    const int numerator = cancels ? bit_length(abs(a * a - b)) - larger : larger;
+    const int numerator = cancels ? bit_length(a * a - b) - larger : larger;
     return numerator - bit_length(d);
   }
 };
-
-// Brings two numbers to one exponent, the smaller.
-int align(Integer& a, int a_exponent, Integer& b, int b_exponent) {
-  const int exponent = std::min(a_exponent, b_exponent);
-  if (a_exponent > exponent) a <<= a_exponent - exponent;
-  if (b_exponent > exponent) b <<= b_exponent - exponent;
-  return exponent;
-}
 
 // y as a Quadratic times a power of two.
 std::pair<Quadratic, int> common_denominator(const Real& y) {
@@ -69,9 +80,9 @@ std::pair<Quadratic, int> common_denominator(const Real& y) {
 // The digits of a positive number known to lie in [n, n + 1) · 2^exponent, and to equal n · 2^exponent only if `exact`.
 Digits leading(const Integer& n, int exponent, bool exact, bool negative) {
   const int excess = bit_length(n) - digit_bits;
-  if (excess <= 0) return {negative, static_cast<std::uint64_t>(n) << -excess, exponent + excess, !exact};
+  if (excess <= 0) return {negative, word_at(n, 0) << -excess, exponent + excess, !exact};
   const bool dropped = static_cast<int>(lsb(n)) < excess;
-  return {negative, static_cast<std::uint64_t>(n >> excess), exponent + excess, !exact || dropped};
+  return {negative, word_at(n, excess), exponent + excess, !exact || dropped};
 }
 
 // Sign of a Quadratic.
@@ -237,36 +248,34 @@ std::optional<Digits> digits_enclosed(const Real& y) {
     return leading(abs(y.p.significand), y.p.exponent, true, y.p.negative);
   }
   const Surd& k = *y.kappa;
-  // y lies strictly between `low` and `low + width`, or is `low` if κ's enclosure is tight.
+  // y is `low`, and a part of 2^width more or less where κ's enclosure is not tight: 0 < |y − low| < 2^width.
   Integer low = y.q.significand * k.low();
-  Integer width = y.q.significand;
   int exponent = y.q.exponent + k.low_exponent();
+  int width = bit_length(y.q.significand);
   if (!y.p.zero()) {
-    Integer p = y.p.significand;
-    const int low_exponent = exponent;
-    exponent = align(low, low_exponent, p, y.p.exponent);
-    low += p;
-    width <<= low_exponent - exponent;
+    const int shift = y.p.exponent - exponent;
+    if (shift >= 0) {
+      low += y.p.significand << shift;
+    } else {
+      low <<= -shift;
+      low += y.p.significand;
+      exponent += shift;
+      width -= shift;
+    }
   }
+  const bool negative = low.sign() < 0;
   if (k.tight()) {
     if (low.is_zero()) return Digits{y.negative_zero};
-    const bool negative = low < 0;
     return leading(abs(low), exponent, true, negative);
   }
-  Integer high = low + width;
-  if (low.is_zero() || high.is_zero() || (low < 0) != (high < 0)) return std::nullopt;
-  const bool negative = low < 0;
-  if (negative) {
-    low.backend().negate();
-    high.backend().negate();
-  }
-  if (low > high) swap(low, high);
+  // Behind the digits, `low` has bits of weight 2^width and more. If the first 32 of them are neither all zeros nor all ones, adding or
+  // subtracting less than 2^width leaves the digits as they are, and something behind them.
+  constexpr int guard_bits = 32;
   const int excess = bit_length(low) - digit_bits;
-  if (excess <= 0) return std::nullopt;
-  const auto first = static_cast<std::uint64_t>(low >> excess);
-  if (bit_length(high) != bit_length(low) || static_cast<std::uint64_t>(high >> excess) != first) return std::nullopt;
-  // Strictly inside (first, first + 1): something follows the digits.
-  return Digits{negative, first, exponent + excess, true};
+  if (excess < width + guard_bits) return std::nullopt;
+  const auto guard = static_cast<std::uint32_t>(word_at(low, excess - guard_bits));
+  if (guard == 0 || guard == ~std::uint32_t{0}) return std::nullopt;
+  return Digits{negative, word_at(low, excess), exponent + excess, true};
 }
 
 Digits digits(const Real& y) {

@@ -195,7 +195,7 @@ TEST_P(EveryFormat, RoundsRandomSurdsCorrectly) {
       const int low = magnitude_against({Big(floor.value), -k});
       ASSERT_TRUE(low >= 0 && magnitude_against({Big(floor.value) + 1, -k}) < 0 && floor.exact == (low == 0)) << where() << ", k = " << k;
 
-      // Where 128 bits of κ settle the digits, they are the rule's.
+      // Where 124 bits of κ settle the digits, they are the rule's.
       const std::optional<Digits> enclosed = digits_enclosed(real);
       undecided_by_enclosure += enclosed ? 0 : 1;
     }

@@ -211,7 +211,7 @@ inline std::string ulp_fault(const Number& y, Format format, Bits got, double er
 inline std::string enclosure_fault(const Constant& kappa) {
   if (kappa.surd.kind() != Kind::finite || kappa.surd.zero()) return "not a finite positive constant";
   const Big n(kappa.surd.low());
-  if (n == 0 || msb(n) < 127) return "fewer than 128 bits";
+  if (n == 0 || msb(n) < 123) return "fewer than 124 bits";
   const Number y{&kappa, {}, 1};
   const int low = y.compare({n, kappa.surd.low_exponent()});
   if (low < 0 || y.compare({n + 1, kappa.surd.low_exponent()}) >= 0) return "outside its enclosure";

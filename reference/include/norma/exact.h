@@ -7,7 +7,7 @@
 // Such a number is rounded without tolerance, iteration or extra digits. Over a common denominator it is (A + C√v)/D with integers, and
 //     ⌊(A + √B)/D⌋ = ⌊(A + ⌊√B⌋)/D⌋,    ⌊(A − √B)/D⌋ = ⌊(A − ⌈√B⌉)/D⌋,
 // so an integer square root and an integer division decide its leading digits and whether anything follows them. `digits` first looks at
-// an enclosure of κ of 128 bits, computed once per group (`digits_enclosed`); only where that leaves a digit open is the rule applied
+// an enclosure of κ of 124 bits, computed once per group (`digits_enclosed`); only where that leaves a digit open is the rule applied
 // (`digits_exact`).
 #pragma once
 
@@ -67,7 +67,7 @@ class Surd {
   [[nodiscard]] const Integer& d() const { return d_; }
   [[nodiscard]] int exponent() const { return exponent_; }
 
-  // The enclosure  low · 2^low_exponent <= κ < (low + 1) · 2^low_exponent, of at least 128 bits; with `tight` the left is an equality.
+  // The enclosure  low · 2^low_exponent <= κ < (low + 1) · 2^low_exponent, of at least 124 bits; with `tight` the left is an equality.
   [[nodiscard]] const Integer& low() const { return low_; }
   [[nodiscard]] int low_exponent() const { return low_exponent_; }
   [[nodiscard]] bool tight() const { return tight_; }
