@@ -22,6 +22,7 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=${CXX})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 expect(${WORK}/build/consumer)
+run(${WORK}/build/whole)
 
 file(GLOB_RECURSE module ${WORK}/prefix/*/norma-reference.pc)
 get_filename_component(modules ${module} DIRECTORY)
