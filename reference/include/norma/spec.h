@@ -57,6 +57,10 @@ class Roles {
   constexpr Roles(std::initializer_list<Role> roles) {
     for (const Role role : roles) mask_ |= 1U << static_cast<unsigned>(role);
   }
+  [[nodiscard]] friend constexpr Roles operator|(Roles a, const Roles& b) {
+    a.mask_ |= b.mask_;
+    return a;
+  }
   [[nodiscard]] constexpr bool contain(Role role) const { return (mask_ >> static_cast<unsigned>(role) & 1U) != 0; }
 
  private:
@@ -86,76 +90,29 @@ struct OpInfo {
   [[nodiscard]] constexpr bool estimates_variance() const { return centred && !given_statistics; }
 };
 
+namespace tensors {
+inline constexpr Roles affine_inputs{Role::x, Role::gamma, Role::beta, Role::residual};
+inline constexpr Roles elements{Role::y, Role::rstd, Role::sum, Role::deviation, Role::xhat};
+inline constexpr Roles running{Role::running_mean, Role::running_variance};
+inline constexpr Roles statistics{Role::mean, Role::variance};
+inline constexpr Roles only_x{Role::x};
+}  // namespace tensors
+
 inline constexpr std::array<OpInfo, 7> ops{{
-    {"layer_norm",
-     Grouping::trailing,
-     true,
-     false,
-     1e-5,
-     -1,
-     {Role::x, Role::gamma, Role::beta, Role::residual},
-     {Role::x},
-     {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
-     "every row by its own mean and variance"},
-    {"rms_norm",
-     Grouping::trailing,
-     false,
-     false,
-     1e-5,
-     -1,
-     {Role::x, Role::gamma, Role::beta, Role::residual},
-     {Role::x},
-     {Role::y, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
-     "every row by its own root mean square; no mean subtracted"},
-    {"batch_norm_training",
-     Grouping::channel,
-     true,
-     false,
-     1e-5,
-     1,
-     {Role::x, Role::gamma, Role::beta, Role::residual, Role::running_mean, Role::running_variance},
-     {Role::x},
-     {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat, Role::running_mean, Role::running_variance},
-     "every channel by the mean and variance of the batch"},
-    {"batch_norm_inference",
-     Grouping::channel,
-     true,
-     true,
-     1e-5,
-     1,
-     {Role::x, Role::gamma, Role::beta, Role::residual, Role::mean, Role::variance},
-     {Role::x, Role::mean, Role::variance},
-     {Role::y, Role::rstd, Role::sum, Role::deviation, Role::xhat},
-     "every channel by a given mean and variance"},
-    {"group_norm",
-     Grouping::channel_groups,
-     true,
-     false,
-     1e-5,
-     1,
-     {Role::x, Role::gamma, Role::beta, Role::residual},
-     {Role::x},
-     {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
-     "every case's channels in groups, each by its own mean and variance"},
-    {"instance_norm",
-     Grouping::channel_groups,
-     true,
-     false,
-     1e-5,
-     1,
-     {Role::x, Role::gamma, Role::beta, Role::residual},
-     {Role::x},
-     {Role::y, Role::mean, Role::variance, Role::rstd, Role::sum, Role::deviation, Role::xhat},
-     "every channel of every case by its own mean and variance"},
-    {"weight_norm",
-     Grouping::leading_index,
-     false,
-     false,
-     0,
-     0,
-     {Role::x, Role::gamma},
-     {Role::x},
-     {Role::y, Role::variance, Role::rstd, Role::deviation, Role::xhat},
+    {"layer_norm", Grouping::trailing, true, false, 1e-5, -1, tensors::affine_inputs, tensors::only_x,
+     tensors::elements | tensors::statistics, "every row by its own mean and variance"},
+    {"rms_norm", Grouping::trailing, false, false, 1e-5, -1, tensors::affine_inputs, tensors::only_x,
+     tensors::elements | Roles{Role::variance}, "every row by its own root mean square; no mean subtracted"},
+    {"batch_norm_training", Grouping::channel, true, false, 1e-5, 1, tensors::affine_inputs | tensors::running, tensors::only_x,
+     tensors::elements | tensors::statistics | tensors::running, "every channel by the mean and variance of the batch"},
+    {"batch_norm_inference", Grouping::channel, true, true, 1e-5, 1, tensors::affine_inputs | tensors::statistics,
+     tensors::only_x | tensors::statistics, tensors::elements, "every channel by a given mean and variance"},
+    {"group_norm", Grouping::channel_groups, true, false, 1e-5, 1, tensors::affine_inputs, tensors::only_x,
+     tensors::elements | tensors::statistics, "every case's channels in groups, each by its own mean and variance"},
+    {"instance_norm", Grouping::channel_groups, true, false, 1e-5, 1, tensors::affine_inputs, tensors::only_x,
+     tensors::elements | tensors::statistics, "every channel of every case by its own mean and variance"},
+    {"weight_norm", Grouping::leading_index, false, false, 0, 0, Roles{Role::x, Role::gamma}, tensors::only_x,
+     Roles{Role::y, Role::variance, Role::rstd, Role::deviation, Role::xhat},
      "every unit's weight vector divided by its length, times its gain"},
 }};
 [[nodiscard]] constexpr const OpInfo& info(Op op) { return ops[static_cast<std::size_t>(op)]; }
