@@ -226,8 +226,8 @@ bool check(const Problem& problem, bool last, Tally& tally) {
       };
       const bool take_low = problem.mode == Mode::nearest_even ? (low & 1) == 0 : inside(low);
       EXPECT_TRUE(problem.mode == Mode::nearest_even || inside(low) || inside(high));
-      EXPECT_EQ(testing::order(format, ours), testing::order(format, take_low ? low : high))
-          << name(role) << "[" << i << "]\n" << testing::text(problem);
+      EXPECT_EQ(testing::order(format, ours), testing::order(format, take_low ? low : high)) << name(role) << "[" << i << "]\n"
+                                                                                             << testing::text(problem);
     }
   }
   if (!last && here.undecided + here.unknown > 0) return false;
