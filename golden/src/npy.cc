@@ -145,7 +145,7 @@ Status check_data_size(const Source& source, const NpyHeader& header) {
 std::optional<Format> NpyHeader::format() const {
   if (order == '|') return std::nullopt;
   for (std::size_t i = 0; i < formats.size(); ++i) {
-    if (!formats[i].npy.empty() && std::string_view(descr).substr(1) == formats[i].npy) return static_cast<Format>(i);
+    if (!formats[i].npy.empty() && std::string_view{descr}.substr(1) == formats[i].npy) return static_cast<Format>(i);
   }
   return std::nullopt;
 }

@@ -343,7 +343,7 @@ Result<Buffer> serialize_safetensors(const TensorFile& file) {
     const Tensor& tensor = file.tensors[i];
     if (tensor.name == "__metadata__") return bad_tensor("a .safetensors file cannot hold a tensor called \"__metadata__\"");
     comma();
-    header += json(tensor.name) + ":{\"dtype\":\"" + std::string(info(tensor.format).safetensors) + "\",\"shape\":[";
+    header += json(tensor.name) + R"(:{"dtype":")" + std::string(info(tensor.format).safetensors) + R"(","shape":[)";
     for (std::size_t k = 0; k < tensor.shape.size(); ++k) header += (k == 0 ? "" : ",") + std::to_string(tensor.shape[k]);
     header += "],\"data_offsets\":[" + text(begin[i]) + "," + text(begin[i] + tensor.data.size()) + "]}";
   }
