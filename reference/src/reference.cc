@@ -1,15 +1,12 @@
 #include "norma/reference.h"
 
-#include <bit>
-#include <cmath>
 #include <utility>
 
 #include "nest.h"
+#include "norma/group.h"
 
 namespace norma {
 namespace {
-
-Dyadic from_double(double value) { return Dyadic(decode(Format::f64, std::bit_cast<Bits>(value))); }
 
 // One call, with what is the same for all its groups.
 class Evaluation {
@@ -46,53 +43,15 @@ class Evaluation {
   [[nodiscard]] bool wants(Role role) const { return wanted_[role].has_value(); }
   void give(Role role, const Offsets& at, const Real& value) const { visit_(role, at.out[index(role)], value); }
 
-  // What all elements of a group share. Deviations and the constant are scaled against one another by s (n where a mean is subtracted,
-  // else 1), so that deviations stay dyadic: x − μ = (s·x − sum)/s.
-  struct Statistics {
-    Integer s{1};
-    Dyadic sum;     // subtracted from s·x: the sum, or the mean that was given
-    Dyadic spread;  // σ² = spread/z: n·Σ(x − μ)², Σx², or the variance that was given
-    Integer z{1};
-    Surd kappa;  // rstd/s
-  };
-
-  [[nodiscard]] Statistics statistics(const Offsets& at) const {
-    Statistics g;
-    const Integer n = nest_.n;
-    if (op_.given_statistics) {
-      g.sum = input(Role::mean, at);
-      g.spread = input(Role::variance, at);
-    } else {
-      Dyadic squares;
-      g.sum.negative = mode_ != Mode::down;  // IEEE 754's neutral element of addition is −0, but +0 when rounding down
-      walk(nest_.in_group, at, [&](const Offsets& i) {
-        const Dyadic x = element(i);
-        if (op_.centred) g.sum = add(std::move(g.sum), x, mode_);
-        squares = add(std::move(squares), x * x);
-      });
-      if (op_.centred) {
-        g.s = n;
-        g.spread = add(Dyadic(n) * squares, -(g.sum * g.sum));
-        g.z = n * (spec_.profile.variance == Estimator::biased ? n : n - 1);
-      } else {
-        g.sum = Dyadic();
-        g.spread = std::move(squares);
-        g.z = op_.grouping == Grouping::leading_index ? Integer(1) : n;
-      }
-    }
-    const Dyadic epsilon = from_double(spec_.effective_epsilon());
-    if (g.z.is_zero()) {
-      g.kappa = Surd::ratio(0, 0);  // no elements
-    } else if (spec_.profile.epsilon_placement == EpsilonPlacement::inside) {
-      g.kappa = Surd::reciprocal_root(add(g.spread, Dyadic(g.z) * epsilon), g.z, g.s);
-    } else {
-      g.kappa = Surd::reciprocal_root_plus(g.spread, g.z, epsilon, g.s);
-    }
-    return g;
+  [[nodiscard]] Group statistics(const Offsets& at) const {
+    if (op_.given_statistics) return {spec_, input(Role::mean, at), input(Role::variance, at)};
+    Moments moments(op_, mode_);
+    walk(nest_.in_group, at, [&](const Offsets& i) { moments.add(element(i)); });
+    return {spec_, nest_.n, std::move(moments)};
   }
 
   void group(const Offsets& at) const {
-    const Statistics g = statistics(at);
+    const Group g = statistics(at);
     if (wants(Role::mean)) give(Role::mean, at, affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr, mode_));
     if (wants(Role::variance)) give(Role::variance, at, affine(nullptr, g.spread, Surd::ratio(1, g.z), nullptr, mode_));
     if (wants(Role::rstd)) give(Role::rstd, at, affine(nullptr, Dyadic(g.s), g.kappa, nullptr, mode_));
@@ -101,12 +60,10 @@ class Evaluation {
       update(Role::running_variance, at, g.spread, g.s * (spec_.profile.running_variance == Estimator::biased ? g.s : g.s - 1));
     }
 
-    const Dyadic s(g.s);
-    const Dyadic minus_sum = -g.sum;
     const Surd per_s = wants(Role::deviation) ? Surd::ratio(1, g.s) : one_;
     walk(nest_.in_group, at, [&](const Offsets& i) {
       const Dyadic x = element(i);
-      const Dyadic deviation = op_.centred ? add(s * x, minus_sum, mode_) : x;
+      const Dyadic deviation = g.deviation(x, op_, mode_);
       if (wants(Role::sum)) give(Role::sum, i, Real(x));
       if (wants(Role::deviation)) give(Role::deviation, i, affine(nullptr, deviation, per_s, nullptr, mode_));
       if (!spec_.profile.cast_before_gain) {

@@ -1,0 +1,96 @@
+// The production path: normalization for a runtime that ships it.
+//
+// Two accuracies:
+//   correctly_rounded   every output has the bits of the exact value rounded once, to nearest even: the bits of norma::compute, on every
+//                       instruction set, for any number of threads, any batch, any position in it, any alignment.
+//   fast                least time. f32, f16 and bf16 compute in f32, f64 in f64; a group whose numbers do not suit that (a condition too
+//                       high, a square near overflow or underflow, anything not finite) is computed correctly rounded instead. The bits
+//                       depend on the group and the instruction set alone. Error bound, with u = 2^-24 (2^-53 for f64) and c = depth():
+//                           |ŷ − y| <= (c + 12)·u·|γ|·(|x̂| + 1) + 3u·|y| + ½ ulp(y)
+//
+// Nothing here prints, throws, aborts, reads the environment or touches a byte outside the tensors. Memory is allocated only where a call
+// normalizes in place or adds a residual without keeping the sum: one buffer per thread, kept and grown. The floating-point environment of
+// the caller has no influence (rounding direction, flush to zero, denormals are zero, masked exceptions) and is restored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "norma/spec.h"
+#include "norma/status.h"
+
+namespace norma::simd {
+
+enum class Accuracy : std::uint8_t { correctly_rounded, fast };
+
+// Which axis lies contiguous in memory: NCHW, where a case is channels × positions, or NHWC, positions × channels.
+enum class Layout : std::uint8_t { channels_first, channels_last };
+
+// How many elements each rung of the ladder settled, summed over calls. A call adds to them when it is done; they may be shared between
+// threads. What `fast` computes without a test counts nowhere.
+struct Counters {
+  std::uint64_t vector = 0;         // one wider arithmetic and a test of the rounding: f64, or double-double for f64
+  std::uint64_t double_double = 0;  // the same once more, in double-double
+  std::uint64_t exact = 0;          // integers
+};
+
+// Somebody's threads. Norma starts none.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // How many tasks can run at once.
+  [[nodiscard]] virtual std::size_t threads() const = 0;
+  // Calls task(context, i) once for every i in [0, tasks), in any order, and returns when all are done. `task` does not throw.
+  virtual void run(std::size_t tasks, void (*task)(void* context, std::size_t i), void* context) = 0;
+};
+
+// The largest group: elements of a row, or of a channel over the batch.
+inline constexpr std::size_t largest_group = std::size_t{1} << 31;
+
+// One call. Tensors need no alignment. Strides count elements from one row to the next of a tensor, where a row is what lies contiguous:
+//   layer_norm, rms_norm        x[rows][cols], a row is `cols` elements;
+//   the others, channels_first  x[cases][channels][positions], a row is a case;
+//   the others, channels_last   x[cases][positions][channels], a row is the channels of one position.
+// A stride of 0 stands for rows that follow one another without a gap. Rows of outputs do not overlap.
+// An empty tensor (rows, cols, cases, channels or positions 0) is no error and needs no pointers.
+struct Call {
+  Op op = Op::layer_norm;  // weight_norm is not offered
+  Accuracy accuracy = Accuracy::correctly_rounded;
+  // Not offered: epsilon outside, unbiased variance, cast_before_gain, an exact residual sum.
+  Profile profile;
+  double epsilon = std::numeric_limits<double>::quiet_NaN();  // required, >= 0
+
+  Format format = Format::f32;      // of x, residual, sum and y: f32, f64, f16 or bf16
+  Format params = Format::f32;      // of gamma and beta: f32 or `format`
+  Format statistics = Format::f32;  // of mean, variance, rstd and the running ones: f32 or `format`
+
+  std::size_t rows = 0, cols = 0;                      // layer_norm, rms_norm
+  std::size_t cases = 0, channels = 0, positions = 1;  // the others; positions is H·W, 1 for NC
+  std::size_t groups = 1;                              // group_norm: a divisor of channels
+  Layout layout = Layout::channels_first;
+
+  const void* x = nullptr;
+  const void* residual = nullptr;     // layer_norm, rms_norm: x + residual, rounded to `format`, takes the place of x
+  const void* gamma = nullptr;        // [cols] or [channels]; null for 1 (for 0 with gain_offset)
+  const void* beta = nullptr;         // [cols] or [channels]; null for none
+  const void* mean_in = nullptr;      // batch_norm_inference, required: [channels]
+  const void* variance_in = nullptr;  // batch_norm_inference, required: [channels]
+  void* y = nullptr;                  // required; may be x or residual itself, with its stride
+  void* sum = nullptr;                // x + residual, rounded; may be x or residual itself, with its stride
+  void* mean = nullptr;               // per group, optional as all below
+  void* rstd = nullptr;
+  void* running_mean = nullptr;  // batch_norm_training, updated: [channels]
+  void* running_variance = nullptr;
+  double momentum = 0.1;
+
+  std::ptrdiff_t x_stride = 0, residual_stride = 0, y_stride = 0, sum_stride = 0;
+
+  Executor* executor = nullptr;  // null: the calling thread alone
+  Counters* counters = nullptr;
+};
+
+// Computes y and what else is asked for. On any status but ok nothing has been written.
+Status normalize(const Call& call);
+
+}  // namespace norma::simd

@@ -1,0 +1,199 @@
+#include "ladder.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "double_double.h"
+
+namespace norma::simd {
+namespace {
+
+constexpr double u = 0x1p-53;
+
+Digits digits_of(double value) {
+  const Decoded v = decode(Format::f64, std::bit_cast<Bits>(value));
+  if (v.significand == 0) return {v.negative};
+  const int shift = std::countl_zero(v.significand);
+  return {v.negative, v.significand << shift, v.exponent - shift, false};
+}
+
+// hi + lo, for finite hi ≠ 0 and |lo| <= ulp(hi).
+Digits digits_of(double hi, double lo) {
+  Digits d = digits_of(hi);
+  const double units = std::ldexp(std::signbit(hi) ? -lo : lo, -d.exponent);  // exact: |units| <= 2^11, or it underflows to a sticky bit
+  const double whole = std::floor(units);
+  d.sticky = whole != units || (lo != 0 && units == 0);
+  const auto step = static_cast<std::int64_t>(units == 0 && std::signbit(units) ? -1 : whole);
+  const std::uint64_t moved = d.significand + static_cast<std::uint64_t>(step);
+  if (step >= 0 && moved < d.significand) {
+    d.sticky |= (moved & 1) != 0;
+    d.significand = moved >> 1 | std::uint64_t{1} << 63;
+    ++d.exponent;
+  } else if (std::bit_width(moved) < 64) {  // below a power of two the digits are twice as fine
+    const double finer = std::floor(units * 2);
+    d.significand = (d.significand << 1) + static_cast<std::uint64_t>(static_cast<std::int64_t>(finer));
+    d.sticky = finer != units * 2;
+    --d.exponent;
+  } else {
+    d.significand = moved;
+  }
+  return d;
+}
+
+Dyadic dyadic(double value) { return from_double(value); }
+
+}  // namespace
+
+Bits round_double(double value, Format format) {
+  const FormatInfo& f = info(format);
+  if (std::isnan(value)) return f.quiet_nan();
+  if (std::isinf(value)) return f.overflow() | (std::signbit(value) ? f.sign_bit() : 0);
+  return round(digits_of(value), format).bits;
+}
+
+std::optional<Bits> round_within(DoubleDouble value, double error, Format format) {
+  // Beyond these a neighbouring double is no neighbour any more, or an error term has underflowed.
+  if (!(std::abs(value.hi) < 0x1p1000 && std::abs(value.hi) > 0x1p-900 && error < std::abs(value.hi) * u * 0.25)) return std::nullopt;
+  const Bits below = round(digits_of(value.hi, value.lo - error), format).bits;
+  const Bits above = round(digits_of(value.hi, value.lo + error), format).bits;
+  if (below != above) return std::nullopt;
+  return below;
+}
+
+double read(Format format, const void* from, std::ptrdiff_t index) {
+  const auto* at = static_cast<const std::byte*>(from) + index * info(format).bytes();
+  if (format == Format::f64) return std::bit_cast<double>(load(format, at));
+  if (format == Format::f32) return std::bit_cast<float>(static_cast<std::uint32_t>(load(format, at)));
+  if (format == Format::bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(load(format, at)) << 16);
+  const Decoded v = decode(format, load(format, at));
+  const double sign = v.negative ? -1.0 : 1.0;
+  if (v.kind == Kind::nan) return std::numeric_limits<double>::quiet_NaN();
+  if (v.kind == Kind::infinite) return sign * std::numeric_limits<double>::infinity();
+  return sign * std::ldexp(static_cast<double>(v.significand), v.exponent);
+}
+
+void write(Format format, Bits bits, void* to, std::ptrdiff_t index) {
+  store(format, bits, static_cast<std::byte*>(to) + index * info(format).bytes());
+}
+
+const Ladder::Wide& Ladder::wide() {
+  if (wide_) return *wide_;
+  const bool centred = rule_.centred();
+  const auto n = static_cast<double>(elements_.count());
+  WideMoments m = rule_.moments(elements_, 0);
+  if (centred && !(m.squares.hi < 0x1p20 * (m.squares.hi - m.sum.hi * m.sum.hi / n))) m = rule_.moments(elements_, m.sum.hi / n);
+  Wide& w = wide_.emplace();
+  w.shift = m.shift;
+  DoubleDouble spread = m.squares;
+  double spread_error = m.squares_error;
+  if (centred) {
+    w.mean = m.sum / n;
+    w.mean_error = m.sum_error / n + 4 * u * u * std::abs(w.mean.hi);
+    // S²/n = S·mean: errors |S|·δmean + |mean|·δS and rounding; then one subtraction.
+    const DoubleDouble square = m.sum * w.mean;
+    spread = spread - square;
+    spread_error += 2 * std::abs(m.sum.hi) * w.mean_error + 16 * u * u * (std::abs(square.hi) + m.squares.hi);
+  }
+  const DoubleDouble v = spread / n + rule_.call->epsilon;
+  w.rstd = reciprocal_root(v);
+  const double v_error = (spread_error / n + 8 * u * u * (v.hi + spread.hi / n)) / v.hi;
+  w.rstd_error = v_error < 0x1p-30 ? v_error + 64 * u * u : std::numeric_limits<double>::infinity();
+  return w;
+}
+
+const Group& Ladder::exact() {
+  if (exact_) return *exact_;
+  Moments moments(info(rule_.spec.op), Mode::nearest_even);
+  const auto* data = static_cast<const std::byte*>(elements_.data);
+  const int bytes = info(elements_.format).bytes();
+  for (std::size_t i = 0; i < elements_.runs; ++i) {
+    const std::byte* at = data + static_cast<std::ptrdiff_t>(i) * elements_.stride * bytes;
+    for (std::size_t j = 0; j < elements_.run; ++j, at += bytes) {
+      moments.add(Dyadic(decode(elements_.format, load(elements_.format, at))));
+    }
+  }
+  return exact_.emplace(rule_.spec, static_cast<std::int64_t>(elements_.count()), std::move(moments));
+}
+
+Bits Ladder::settle(const Estimate& estimate, double x, const double* gamma, const double* beta) {
+  const Format format = rule_.call->format;
+  const double gain = gamma == nullptr ? 1.0 : rule_.call->profile.gain_offset ? 1.0 + *gamma : *gamma;
+  const double xhat =
+      rule_.centred() ? (x - estimate.shift) * estimate.scale + estimate.offset : x * estimate.scale;  // keeps the sign of a zero
+  const double xhat_error = std::abs(xhat) * (estimate.relative + 4 * u) + estimate.absolute;
+  const double product = xhat * gain;
+  const double y = beta != nullptr ? product + *beta : product;
+  const double error = std::abs(gain) * (xhat_error + 4 * u * std::abs(xhat)) + 4 * u * std::abs(y);
+  if (error < std::numeric_limits<double>::infinity()) {
+    // A product that is exactly zero, of known sign, leaves beta alone: sparse inputs of rms_norm, pruned channels.
+    const bool certain = gain == 0 ? std::abs(xhat) > xhat_error : x == 0 && !rule_.centred();
+    const bool zero = gain == 0 && beta != nullptr && *beta != 0;
+    const Bits below = round_double(certain || zero ? y : y - error, format);
+    if (certain || zero || below == round_double(y + error, format)) return below;
+  }
+  if (const std::optional<Bits> bits = settle_wide(x, gamma, beta)) {
+    ++counters_.double_double;
+    return *bits;
+  }
+  ++counters_.exact;
+  return settle_exactly(x, gamma, beta);
+}
+
+std::optional<Bits> Ladder::settle_wide(double x, const double* gamma, const double* beta) {
+  if (!std::isfinite(x)) return std::nullopt;
+  const Wide& w = wide();
+  const DoubleDouble deviation = two_sum(x, -w.shift) - w.mean;
+  const DoubleDouble xhat = deviation * w.rstd;
+  const DoubleDouble gain = gamma == nullptr                  ? DoubleDouble{1, 0}
+                            : rule_.call->profile.gain_offset ? two_sum(1.0, *gamma)
+                                                              : DoubleDouble{*gamma, 0};
+  DoubleDouble y = xhat * gain;
+  const double deviation_error = w.mean_error + 4 * u * u * (std::abs(x - w.shift) + std::abs(w.mean.hi));
+  double error = std::abs(gain.hi) * (std::abs(xhat.hi) * (w.rstd_error + 32 * u * u) + 2 * w.rstd.hi * deviation_error);
+  if (beta != nullptr) {
+    error += 4 * u * u * (std::abs(y.hi) + std::abs(*beta));
+    y = y + *beta;
+  }
+  return round_within(y, error, rule_.call->format);
+}
+
+Bits Ladder::settle_exactly(double x, const double* gamma, const double* beta) {
+  const Group& g = exact();
+  const Dyadic bias = beta != nullptr ? dyadic(*beta) : Dyadic();
+  Dyadic gain = gamma != nullptr ? dyadic(*gamma) : Dyadic(1);
+  if (rule_.call->profile.gain_offset && gamma != nullptr) gain = add(Dyadic(1), gain);
+  const Dyadic deviation = g.deviation(dyadic(x), info(rule_.spec.op), Mode::nearest_even);
+  return round(affine(gamma != nullptr ? &gain : nullptr, deviation, g.kappa, beta != nullptr ? &bias : nullptr), rule_.call->format).bits;
+}
+
+Bits Ladder::mean(const Estimate& e) {
+  const Format format = rule_.call->statistics;
+  // x̂ = 0 at the mean.
+  const double mean = e.shift - e.offset / e.scale;
+  const double error = e.absolute / e.scale * 1.0001 + 4 * u * (std::abs(mean) + std::abs(e.shift));
+  const Bits below = round_double(mean - error, format);
+  if (error < std::numeric_limits<double>::infinity() && below == round_double(mean + error, format)) return below;
+  if (e.scale > 0) {
+    const Wide& w = wide();
+    const double wide_error = w.mean_error + 8 * u * u * (std::abs(w.shift) + std::abs(w.mean.hi));
+    if (const std::optional<Bits> bits = round_within(w.mean + w.shift, wide_error, format)) return *bits;
+  }
+  const Group& g = exact();
+  return round(affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr), format).bits;
+}
+
+Bits Ladder::rstd(const Estimate& e) {
+  const Format format = rule_.call->statistics;
+  const double error = e.scale * (e.relative + 4 * u);
+  const Bits below = round_double(e.scale - error, format);
+  if (e.scale > 0 && error < std::numeric_limits<double>::infinity() && below == round_double(e.scale + error, format)) return below;
+  if (e.scale > 0) {
+    const Wide& w = wide();
+    if (const std::optional<Bits> bits = round_within(w.rstd, w.rstd.hi * w.rstd_error, format)) return *bits;
+  }
+  const Group& g = exact();
+  return round(affine(nullptr, Dyadic(g.s), g.kappa, nullptr), format).bits;
+}
+
+}  // namespace norma::simd

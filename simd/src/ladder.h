@@ -1,0 +1,93 @@
+// The rungs of the ladder below the vectors: an element whose first estimate lies too near a rounding boundary is looked at again with a
+// tighter bound, then in double-double arithmetic, and what even that leaves open is decided with integers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "norma/group.h"
+#include "norma/simd.h"
+
+namespace norma::simd {
+
+// hi + lo, |lo| <= ulp(hi)/2.
+struct DoubleDouble {
+  double hi = 0;
+  double lo = 0;
+};
+
+// The elements of a group, wherever they lie: `runs` runs of `run` elements each, `stride` elements from one run to the next.
+struct Elements {
+  const void* data = nullptr;
+  Format format = Format::f32;
+  std::size_t run = 0;
+  std::size_t runs = 1;
+  std::ptrdiff_t stride = 0;
+
+  [[nodiscard]] std::size_t count() const { return run * runs; }
+};
+
+// With d = x − shift over a group: Σd and Σd², and bounds on their errors.
+struct WideMoments {
+  double shift = 0;
+  DoubleDouble sum, squares;
+  double sum_error = 0, squares_error = 0;
+};
+// Of finite elements of moderate size: no square overflows and none that counts underflows. Otherwise the errors are not finite.
+using WideMomentsFunction = WideMoments (*)(const Elements& elements, double shift);
+
+// What all groups of a call share.
+struct Rule {
+  const Call* call = nullptr;
+  Spec spec;
+  WideMomentsFunction moments = nullptr;
+
+  [[nodiscard]] bool centred() const { return info(spec.op).centred; }
+};
+
+// What the first rung knows of a group:  x̂ = (x − shift)·scale + offset  up to  relative·|x̂| + absolute.
+struct Estimate {
+  double shift = 0, scale = 0, offset = 0;
+  double relative = 0, absolute = 0;
+};
+
+// A group's lower rungs. Statistics in double-double and in integers are made when first asked for.
+class Ladder {
+ public:
+  Ladder(const Rule& rule, const Elements& elements, Counters& counters) : rule_(rule), elements_(elements), counters_(counters) {}
+
+  // y for an element x; a null gamma or beta is none.
+  [[nodiscard]] Bits settle(const Estimate& estimate, double x, const double* gamma, const double* beta);
+  [[nodiscard]] Bits mean(const Estimate& estimate);
+  [[nodiscard]] Bits rstd(const Estimate& estimate);
+
+ private:
+  struct Wide {
+    double shift = 0;
+    DoubleDouble mean;  // of x − shift
+    DoubleDouble rstd;
+    double mean_error = 0;  // absolute
+    double rstd_error = 0;  // relative
+  };
+  [[nodiscard]] const Wide& wide();
+  [[nodiscard]] const Group& exact();
+  [[nodiscard]] std::optional<Bits> settle_wide(double x, const double* gamma, const double* beta);
+  [[nodiscard]] Bits settle_exactly(double x, const double* gamma, const double* beta);
+
+  const Rule& rule_;
+  Elements elements_;
+  Counters& counters_;
+  std::optional<Wide> wide_;
+  std::optional<Group> exact_;
+};
+
+// `value` rounded to `format`, to nearest even; a NaN becomes the canonical one.
+[[nodiscard]] Bits round_double(double value, Format format);
+// The bits on which all of [value − error, value + error] agree, if they do.
+[[nodiscard]] std::optional<Bits> round_within(DoubleDouble value, double error, Format format);
+
+[[nodiscard]] double read(Format format, const void* from, std::ptrdiff_t index);
+void write(Format format, Bits bits, void* to, std::ptrdiff_t index);
+
+}  // namespace norma::simd

@@ -1,0 +1,135 @@
+// Sums in double-double over a group, for the second rung of the ladder.
+
+#if defined(NORMA_SIMD_WIDE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NORMA_SIMD_WIDE_INL_H_
+#undef NORMA_SIMD_WIDE_INL_H_
+#else
+#define NORMA_SIMD_WIDE_INL_H_
+#endif
+
+#include "double_double.h"
+#include "lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace norma::simd::HWY_NAMESPACE {
+namespace {
+
+// A running sum and the sum of its rounding errors.
+struct Compensated {
+  VD sum, error;
+
+  HWY_INLINE Compensated() : sum(hn::Zero(D())), error(hn::Zero(D())) {}
+
+  HWY_INLINE void add(VD x, VD low) {
+    const VD s = hn::Add(sum, x);
+    const VD t = hn::Sub(s, sum);
+    error = hn::Add(error, hn::Add(hn::Add(hn::Sub(sum, hn::Sub(s, t)), hn::Sub(x, t)), low));
+    sum = s;
+  }
+  [[nodiscard]] DoubleDouble total() const {
+    alignas(64) double sums[HWY_MAX_BYTES / sizeof(double)];
+    alignas(64) double errors[HWY_MAX_BYTES / sizeof(double)];
+    hn::Store(sum, D(), sums);
+    hn::Store(error, D(), errors);
+    DoubleDouble all;
+    for (std::size_t i = 0; i < hn::Lanes(D()); ++i) all = all + two_sum(sums[i], errors[i]);
+    return all;
+  }
+};
+
+// x² = hi + lo exactly, without a fused multiply-add as Dekker's split product. |x| < 2^500; exact for squares of at least 2^-960.
+HWY_INLINE VD square_error(VD x, VD square) {
+#if HWY_NATIVE_FMA
+  return hn::MulSub(x, x, square);
+#else
+  const VD c = hn::Mul(x, hn::Set(D(), 0x1p27 + 1));
+  const VD high = hn::Sub(c, hn::Sub(c, x));
+  const VD low = hn::Sub(x, high);
+  const VD cross = hn::Mul(high, low);
+  return hn::Add(hn::Add(hn::Sub(hn::Mul(high, high), square), hn::Add(cross, cross)), hn::Mul(low, low));
+#endif
+}
+
+constexpr std::size_t chunk = 1024;
+
+// Elements [first, first + count) of a group, as doubles.
+template <class T>
+void gather(const Elements& e, std::size_t first, std::size_t count, double* to) {
+  const T* data = static_cast<const T*>(e.data);
+  std::size_t row = first / e.run;
+  std::size_t at = first % e.run;
+  for (std::size_t i = 0; i < count; ++row, at = 0) {
+    const T* from = data + static_cast<std::ptrdiff_t>(row) * e.stride + at;
+    const std::size_t end = i + HWY_MIN(count - i, e.run - at);
+    for (; i + hn::Lanes(D()) <= end; i += hn::Lanes(D()), from += hn::Lanes(D())) hn::StoreU(load_doubles(from), D(), to + i);
+    for (; i < end; ++i, ++from) to[i] = read(e.format, from, 0);
+  }
+}
+void gather(const Elements& e, std::size_t first, std::size_t count, double* to) {
+  switch (e.format) {
+    case Format::f64:
+      return gather<double>(e, first, count, to);
+    case Format::f32:
+      return gather<float>(e, first, count, to);
+    case Format::f16:
+      return gather<float16_t>(e, first, count, to);
+    default:
+      return gather<bfloat16_t>(e, first, count, to);
+  }
+}
+
+// With d = x − shift in double-double (exactly, by two_sum): Σd and Σd².
+//
+// Errors, in units of Σ|d| and Σd². Within a chunk a lane adds at most m = 1024/2 terms: the compensation of a sum of m terms errs by at
+// most (m·u)²/(1 − m·u) of the absolute sum, under 2^-87, for either sum; forming an error term from three parts adds 2^-103. Each chunk is
+// added to the totals with 3u². So 2^-86 + 2^-104·chunks bounds each.
+WideMoments WideMomentsOf(const Elements& elements, double shift) {
+  WideMoments m;
+  m.shift = shift;
+  const std::size_t n = elements.count();
+  alignas(64) double x[chunk];
+  double absolute = 0;  // Σ|d|, roughly
+  double largest = 0;
+  double least = 0x1p1000;
+  const VD vshift = hn::Set(D(), shift);
+  for (std::size_t first = 0; first < n; first += chunk) {
+    const std::size_t count = HWY_MIN(chunk, n - first);
+    gather(elements, first, count, x);
+    const std::size_t lanes = hn::Lanes(D());
+    const std::size_t padded = (count + lanes - 1) / lanes * lanes;
+    for (std::size_t i = count; i < padded; ++i) x[i] = shift;
+    Compensated sum;
+    Compensated squares;
+    VD magnitudes = hn::Zero(D());
+    for (std::size_t i = 0; i < padded; i += lanes) {
+      const VD v = hn::Load(D(), x + i);
+      const VD d = hn::Sub(v, vshift);
+      const VD t = hn::Sub(d, v);
+      const VD low = hn::Sub(hn::Sub(v, hn::Sub(d, t)), hn::Add(vshift, t));
+      sum.add(d, low);
+      const VD square = hn::Mul(d, d);
+      squares.add(square, hn::Add(square_error(d, square), hn::Mul(hn::Add(d, d), low)));
+      magnitudes = hn::Add(magnitudes, hn::Abs(d));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const double d = std::abs(x[i] - shift);
+      largest = HWY_MAX(largest, d);
+      if (d != 0) least = HWY_MIN(least, d);
+    }
+    m.sum = m.sum + sum.total();
+    m.squares = m.squares + squares.total();
+    absolute += hn::GetLane(hn::SumOfLanes(D(), magnitudes));
+  }
+  const double relative = 0x1p-86 + 0x1p-104 * (static_cast<double>(n) / chunk + 1);
+  // A square beyond 2^1000, or one whose error term may have underflowed, or a NaN, says nothing.
+  const bool moderate = largest < 0x1p500 / HWY_MAX(1.0, std::sqrt(static_cast<double>(n))) && least > 0x1p-450;
+  m.sum_error = moderate ? relative * absolute * 1.001 : std::numeric_limits<double>::infinity();
+  m.squares_error = moderate ? relative * m.squares.hi * 1.001 : std::numeric_limits<double>::infinity();
+  return m;
+}
+
+}  // namespace
+}  // namespace norma::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
