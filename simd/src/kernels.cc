@@ -10,20 +10,20 @@ HWY_BEFORE_NAMESPACE();
 namespace norma::simd::HWY_NAMESPACE {
 
 template <class T, class P>
-void rows_of(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
-  if (rule.centred())
-    normalize_rows<true, T, P>(rule, begin, end, counters);
-  else
-    normalize_rows<false, T, P>(rule, begin, end, counters);
+bool rows_of(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
+  if (rule.centred()) return normalize_rows<true, T, P>(rule, begin, end, counters);
+  return normalize_rows<false, T, P>(rule, begin, end, counters);
 }
 
-void Rows(const Rule& given, std::size_t begin, std::size_t end, Counters& counters) {
+bool Rows(const Rule& given, std::size_t begin, std::size_t end, Counters& counters) {
   Rule rule = given;
   rule.moments = &WideMomentsOf;
   const bool same = rule.call->params == rule.call->format;
   switch (rule.call->format) {
     case Format::f32:
       return rows_of<float, float>(rule, begin, end, counters);
+    case Format::f64:
+      return same ? rows_of<double, double>(rule, begin, end, counters) : rows_of<double, float>(rule, begin, end, counters);
     case Format::f16:
       return same ? rows_of<float16_t, float16_t>(rule, begin, end, counters) : rows_of<float16_t, float>(rule, begin, end, counters);
     default:
@@ -39,8 +39,8 @@ namespace norma::simd {
 
 HWY_EXPORT(Rows);
 
-void rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
-  HWY_DYNAMIC_DISPATCH(Rows)(rule, begin, end, counters);
+bool rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
+  return HWY_DYNAMIC_DISPATCH(Rows)(rule, begin, end, counters);
 }
 
 }  // namespace norma::simd

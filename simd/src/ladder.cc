@@ -79,10 +79,10 @@ void write(Format format, Bits bits, void* to, std::ptrdiff_t index) {
 
 const Ladder::Wide& Ladder::wide() {
   if (wide_) return *wide_;
-  const bool centred = rule_.centred();
+  const bool centred = rule_->centred();
   const auto n = static_cast<double>(elements_.count());
-  WideMoments m = rule_.moments(elements_, 0);
-  if (centred && !(m.squares.hi < 0x1p20 * (m.squares.hi - m.sum.hi * m.sum.hi / n))) m = rule_.moments(elements_, m.sum.hi / n);
+  WideMoments m = rule_->moments(elements_, 0);
+  if (centred && !(m.squares.hi < 0x1p20 * (m.squares.hi - m.sum.hi * m.sum.hi / n))) m = rule_->moments(elements_, m.sum.hi / n);
   Wide& w = wide_.emplace();
   w.shift = m.shift;
   DoubleDouble spread = m.squares;
@@ -95,7 +95,7 @@ const Ladder::Wide& Ladder::wide() {
     spread = spread - square;
     spread_error += 2 * std::abs(m.sum.hi) * w.mean_error + 16 * u * u * (std::abs(square.hi) + m.squares.hi);
   }
-  const DoubleDouble v = spread / n + rule_.call->epsilon;
+  const DoubleDouble v = spread / n + rule_->call->epsilon;
   w.rstd = reciprocal_root(v);
   const double v_error = (spread_error / n + 8 * u * u * (v.hi + spread.hi / n)) / v.hi;
   w.rstd_error = v_error < 0x1p-30 ? v_error + 64 * u * u : std::numeric_limits<double>::infinity();
@@ -104,7 +104,7 @@ const Ladder::Wide& Ladder::wide() {
 
 const Group& Ladder::exact() {
   if (exact_) return *exact_;
-  Moments moments(info(rule_.spec.op), Mode::nearest_even);
+  Moments moments(info(rule_->spec.op), Mode::nearest_even);
   const auto* data = static_cast<const std::byte*>(elements_.data);
   const int bytes = info(elements_.format).bytes();
   for (std::size_t i = 0; i < elements_.runs; ++i) {
@@ -113,30 +113,39 @@ const Group& Ladder::exact() {
       moments.add(Dyadic(decode(elements_.format, load(elements_.format, at))));
     }
   }
-  return exact_.emplace(rule_.spec, static_cast<std::int64_t>(elements_.count()), std::move(moments));
+  return exact_.emplace(rule_->spec, static_cast<std::int64_t>(elements_.count()), std::move(moments));
 }
 
-Bits Ladder::settle(const Estimate& estimate, double x, const double* gamma, const double* beta) {
-  const Format format = rule_.call->format;
-  const double gain = gamma == nullptr ? 1.0 : rule_.call->profile.gain_offset ? 1.0 + *gamma : *gamma;
+void Ladder::begin(const Rule& rule, const Elements& elements, Counters& counters) {
+  rule_ = &rule;
+  elements_ = elements;
+  counters_ = &counters;
+  estimate = {};
+  wide_.reset();
+  exact_.reset();
+}
+
+Bits Ladder::settle(double x, const double* gamma, const double* beta) {
+  const Format format = rule_->call->format;
+  const double gain = gamma == nullptr ? 1.0 : rule_->call->profile.gain_offset ? 1.0 + *gamma : *gamma;
   const double xhat =
-      rule_.centred() ? (x - estimate.shift) * estimate.scale + estimate.offset : x * estimate.scale;  // keeps the sign of a zero
+      rule_->centred() ? (x - estimate.shift) * estimate.scale + estimate.offset : x * estimate.scale;  // keeps the sign of a zero
   const double xhat_error = std::abs(xhat) * (estimate.relative + 4 * u) + estimate.absolute;
   const double product = xhat * gain;
   const double y = beta != nullptr ? product + *beta : product;
   const double error = std::abs(gain) * (xhat_error + 4 * u * std::abs(xhat)) + 4 * u * std::abs(y);
   if (error < std::numeric_limits<double>::infinity()) {
     // A product that is exactly zero, of known sign, leaves beta alone: sparse inputs of rms_norm, pruned channels.
-    const bool certain = gain == 0 ? std::abs(xhat) > xhat_error : x == 0 && !rule_.centred();
+    const bool certain = gain == 0 ? std::abs(xhat) > xhat_error : x == 0 && !rule_->centred();
     const bool zero = gain == 0 && beta != nullptr && *beta != 0;
     const Bits below = round_double(certain || zero ? y : y - error, format);
     if (certain || zero || below == round_double(y + error, format)) return below;
   }
   if (const std::optional<Bits> bits = settle_wide(x, gamma, beta)) {
-    ++counters_.double_double;
+    ++counters_->double_double;
     return *bits;
   }
-  ++counters_.exact;
+  ++counters_->exact;
   return settle_exactly(x, gamma, beta);
 }
 
@@ -145,9 +154,9 @@ std::optional<Bits> Ladder::settle_wide(double x, const double* gamma, const dou
   const Wide& w = wide();
   const DoubleDouble deviation = two_sum(x, -w.shift) - w.mean;
   const DoubleDouble xhat = deviation * w.rstd;
-  const DoubleDouble gain = gamma == nullptr                  ? DoubleDouble{1, 0}
-                            : rule_.call->profile.gain_offset ? two_sum(1.0, *gamma)
-                                                              : DoubleDouble{*gamma, 0};
+  const DoubleDouble gain = gamma == nullptr                   ? DoubleDouble{1, 0}
+                            : rule_->call->profile.gain_offset ? two_sum(1.0, *gamma)
+                                                               : DoubleDouble{*gamma, 0};
   DoubleDouble y = xhat * gain;
   const double deviation_error = w.mean_error + 4 * u * u * (std::abs(x - w.shift) + std::abs(w.mean.hi));
   double error = std::abs(gain.hi) * (std::abs(xhat.hi) * (w.rstd_error + 32 * u * u) + 2 * w.rstd.hi * deviation_error);
@@ -155,43 +164,43 @@ std::optional<Bits> Ladder::settle_wide(double x, const double* gamma, const dou
     error += 4 * u * u * (std::abs(y.hi) + std::abs(*beta));
     y = y + *beta;
   }
-  return round_within(y, error, rule_.call->format);
+  return round_within(y, error, rule_->call->format);
 }
 
 Bits Ladder::settle_exactly(double x, const double* gamma, const double* beta) {
   const Group& g = exact();
   const Dyadic bias = beta != nullptr ? dyadic(*beta) : Dyadic();
   Dyadic gain = gamma != nullptr ? dyadic(*gamma) : Dyadic(1);
-  if (rule_.call->profile.gain_offset && gamma != nullptr) gain = add(Dyadic(1), gain);
-  const Dyadic deviation = g.deviation(dyadic(x), info(rule_.spec.op), Mode::nearest_even);
-  return round(affine(gamma != nullptr ? &gain : nullptr, deviation, g.kappa, beta != nullptr ? &bias : nullptr), rule_.call->format).bits;
+  if (rule_->call->profile.gain_offset && gamma != nullptr) gain = add(Dyadic(1), gain);
+  const Dyadic deviation = g.deviation(dyadic(x), info(rule_->spec.op), Mode::nearest_even);
+  return round(affine(gamma != nullptr ? &gain : nullptr, deviation, g.kappa, beta != nullptr ? &bias : nullptr), rule_->call->format).bits;
 }
 
-Bits Ladder::mean(const Estimate& e) {
-  const Format format = rule_.call->statistics;
-  // x̂ = 0 at the mean.
-  const double mean = e.shift - e.offset / e.scale;
+Bits Ladder::mean() {
+  const Format format = rule_->call->statistics;
+  const Estimate& e = estimate;
+  const double mean = e.shift - e.offset / e.scale;  // where x̂ = 0
   const double error = e.absolute / e.scale * 1.0001 + 4 * u * (std::abs(mean) + std::abs(e.shift));
-  const Bits below = round_double(mean - error, format);
-  if (error < std::numeric_limits<double>::infinity() && below == round_double(mean + error, format)) return below;
-  if (e.scale > 0) {
-    const Wide& w = wide();
-    const double wide_error = w.mean_error + 8 * u * u * (std::abs(w.shift) + std::abs(w.mean.hi));
-    if (const std::optional<Bits> bits = round_within(w.mean + w.shift, wide_error, format)) return *bits;
+  if (error < std::numeric_limits<double>::infinity()) {
+    const Bits below = round_double(mean - error, format);
+    if (below == round_double(mean + error, format)) return below;
   }
+  const Wide& w = wide();
+  const double wide_error = w.mean_error + 8 * u * u * (std::abs(w.shift) + std::abs(w.mean.hi));
+  if (const std::optional<Bits> bits = round_within(w.mean + w.shift, wide_error, format)) return *bits;
   const Group& g = exact();
   return round(affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr), format).bits;
 }
 
-Bits Ladder::rstd(const Estimate& e) {
-  const Format format = rule_.call->statistics;
-  const double error = e.scale * (e.relative + 4 * u);
-  const Bits below = round_double(e.scale - error, format);
-  if (e.scale > 0 && error < std::numeric_limits<double>::infinity() && below == round_double(e.scale + error, format)) return below;
-  if (e.scale > 0) {
-    const Wide& w = wide();
-    if (const std::optional<Bits> bits = round_within(w.rstd, w.rstd.hi * w.rstd_error, format)) return *bits;
+Bits Ladder::rstd() {
+  const Format format = rule_->call->statistics;
+  const double error = estimate.scale * (estimate.relative + 4 * u);
+  if (error < std::numeric_limits<double>::infinity()) {
+    const Bits below = round_double(estimate.scale - error, format);
+    if (below == round_double(estimate.scale + error, format)) return below;
   }
+  const Wide& w = wide();
+  if (const std::optional<Bits> bits = round_within(w.rstd, w.rstd.hi * w.rstd_error, format)) return *bits;
   const Group& g = exact();
   return round(affine(nullptr, Dyadic(g.s), g.kappa, nullptr), format).bits;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "norma/group.h"
@@ -46,21 +47,22 @@ struct Rule {
   [[nodiscard]] bool centred() const { return info(spec.op).centred; }
 };
 
-// What the first rung knows of a group:  x̂ = (x − shift)·scale + offset  up to  relative·|x̂| + absolute.
+// What the first rung knows of a group:  x̂ = (x − shift)·scale + offset  up to  relative·|x̂| + absolute. At first it knows nothing.
 struct Estimate {
   double shift = 0, scale = 0, offset = 0;
-  double relative = 0, absolute = 0;
+  double relative = std::numeric_limits<double>::infinity(), absolute = std::numeric_limits<double>::infinity();
 };
 
 // A group's lower rungs. Statistics in double-double and in integers are made when first asked for.
 class Ladder {
  public:
-  Ladder(const Rule& rule, const Elements& elements, Counters& counters) : rule_(rule), elements_(elements), counters_(counters) {}
+  Estimate estimate;
 
+  void begin(const Rule& rule, const Elements& elements, Counters& counters);
   // y for an element x; a null gamma or beta is none.
-  [[nodiscard]] Bits settle(const Estimate& estimate, double x, const double* gamma, const double* beta);
-  [[nodiscard]] Bits mean(const Estimate& estimate);
-  [[nodiscard]] Bits rstd(const Estimate& estimate);
+  [[nodiscard]] Bits settle(double x, const double* gamma, const double* beta);
+  [[nodiscard]] Bits mean();
+  [[nodiscard]] Bits rstd();
 
  private:
   struct Wide {
@@ -75,9 +77,9 @@ class Ladder {
   [[nodiscard]] std::optional<Bits> settle_wide(double x, const double* gamma, const double* beta);
   [[nodiscard]] Bits settle_exactly(double x, const double* gamma, const double* beta);
 
-  const Rule& rule_;
+  const Rule* rule_ = nullptr;
   Elements elements_;
-  Counters& counters_;
+  Counters* counters_ = nullptr;
   std::optional<Wide> wide_;
   std::optional<Group> exact_;
 };

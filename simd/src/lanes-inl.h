@@ -67,7 +67,9 @@ HWY_INLINE VF load_floats(const T* from) {
 
 HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low)); }
 
-// Floats rounded to the format of T, to nearest even.
+HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(), hn::Set(I(), 0x7fc00000)), v); }
+
+// Floats rounded to the format of T, to nearest even. NaNs come out right only if `quieted`.
 template <class T>
 HWY_INLINE void store_floats(VF v, T* to) {
   if constexpr (std::is_same_v<T, float>) {
@@ -76,7 +78,7 @@ HWY_INLINE void store_floats(VF v, T* to) {
     hn::StoreU(hn::DemoteTo(hn::Rebind<float16_t, F>(), v), hn::Rebind<float16_t, F>(), to);
   } else {
     // Half a unit in the last place less a bit, and the bit of the even neighbour; a carry out of the significand is right, out of the
-    // largest value it makes infinity. NaNs do not come here.
+    // largest value it makes infinity.
     const hn::RebindToUnsigned<F> u32;
     const hn::Rebind<std::uint16_t, F> u16;
     const auto bits = hn::BitCast(u32, v);
@@ -86,35 +88,49 @@ HWY_INLINE void store_floats(VF v, T* to) {
   }
 }
 
-// Decides for a block of doubles whether rounding each to the format of T gives the rounding of every real number near it.
+// Decides for blocks of doubles whether rounding each to the format of T gives the rounding of every real number near it.
 //
 // The midpoints between neighbours of the format are doubles (f32), or floats (f16, bf16: the double is rounded to a float first), whose
 // bits behind the format's own are a one and zeros. A value whose trailing bits, as an integer, are more than `tolerance` from that
 // pattern is farther than `tolerance` units of the wider format from any midpoint. That holds for the format's normal range: below it
-// the midpoints lie elsewhere, so values there fail the test. Beyond it the pattern is that of the overflow threshold.
+// the midpoints lie elsewhere, so values there have to fail. Beyond it the pattern is that of the overflow threshold.
+//
+// Several blocks share one verdict per lane: of each lane the least distance and the least magnitude are kept.
 template <class T>
 class RoundingTest {
  public:
-  static constexpr int shift = std::is_same_v<T, float> ? 3 : std::is_same_v<T, float16_t> ? 19 : 16;
+  using U = hn::RebindToUnsigned<F>;
+  using VU = hn::Vec<U>;
   // The smallest normal value, of the format and of its arithmetic in floats.
-  static constexpr float least = std::is_same_v<T, float16_t> ? 0x1p-14f : 0x1p-125f;
+  static constexpr float least = std::is_same_v<T, float16_t> ? 0x1p-14F : 0x1p-125F;
 
   HWY_INLINE explicit RoundingTest(std::int32_t tolerance)
-      : offset_(hn::Set(I(), tolerance << shift)), limit_(hn::Set(I(), INT32_MIN + (tolerance << (shift + 1)))) {}
+      : offset_(hn::Set(U(), static_cast<std::uint32_t>(tolerance) - (trailing + 1) / 2)),
+        limit_(hn::Set(I(), 2 * tolerance)),
+        distance_(hn::Set(U(), trailing)),
+        magnitude_(hn::Set(U(), 0x7fffffff)) {}
 
-  // `value` is to_floats(low, high). False where a midpoint is near, or |value| <= threshold, or value is NaN.
-  HWY_INLINE MF passes(VD low, VD high, VF value, VF threshold) const {
-    VI bits;
-    if constexpr (std::is_same_v<T, float>)
-      bits = hn::ConcatEven(I(), hn::BitCast(I(), high), hn::BitCast(I(), low));
-    else
-      bits = hn::BitCast(I(), value);
-    const VI distance = hn::Add(hn::ShiftLeft<shift>(bits), offset_);
-    return hn::And(hn::RebindMask(F(), hn::Gt(distance, limit_)), hn::Gt(hn::Abs(value), threshold));
+  // `value` is to_floats(low, high).
+  HWY_INLINE void add(VD low, VD high, VF value) {
+    const VU bits = hn::BitCast(U(), value);
+    VU wide = bits;
+    if constexpr (std::is_same_v<T, float>) wide = hn::ConcatEven(U(), hn::BitCast(U(), high), hn::BitCast(U(), low));
+    distance_ = hn::Min(distance_, hn::And(hn::Add(wide, offset_), hn::Set(U(), trailing)));
+    magnitude_ = hn::Min(magnitude_, hn::And(bits, hn::Set(U(), 0x7fffffff)));
+  }
+
+  // False where a midpoint is near, or |value| <= threshold, or the threshold is NaN, as it is where gain or bias are not finite.
+  [[nodiscard]] HWY_INLINE MF passes(VF threshold) const {
+    const MF far = hn::RebindMask(F(), hn::Gt(hn::BitCast(I(), distance_), limit_));
+    return hn::And(far, hn::Gt(hn::BitCast(F(), magnitude_), threshold));
   }
 
  private:
-  VI offset_, limit_;
+  // The bits behind the format's own in the wider one.
+  static constexpr std::uint32_t trailing = (1U << (std::is_same_v<T, float> ? 29 : std::is_same_v<T, float16_t> ? 13 : 16)) - 1;
+  VU offset_;
+  VI limit_;
+  VU distance_, magnitude_;
 };
 
 #endif  // HWY_TARGET != HWY_SCALAR

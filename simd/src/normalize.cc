@@ -1,39 +1,180 @@
 #include <algorithm>
 #include <atomic>
-#include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <string>
 
+#include "environment.h"
 #include "kernels.h"
 
 namespace norma::simd {
 namespace {
 
-Status refuse(Code code, std::string message) { return {code, std::move(message)}; }
+bool by_rows(Op op) { return op == Op::layer_norm || op == Op::rms_norm; }
+
+// Contiguous extent of one row of x (simd.h), and how many rows there are.
+std::size_t row_length(const Call& call) {
+  if (by_rows(call.op)) return call.cols;
+  return call.layout == Layout::channels_first ? call.channels * call.positions : call.channels;
+}
+
+// ---- Validation -----------------------------------------------------------------------------------------------------------------------
+
+bool multiplies(std::size_t a, std::size_t b, std::size_t limit) { return b == 0 || a <= limit / b; }
 
 Status validate(const Call& call) {
-  const auto bad = [](Code code, const char* message) { return refuse(code, message); };
-  if (!(call.epsilon >= 0 && call.epsilon < std::numeric_limits<double>::infinity())) {
-    return bad(Code::bad_epsilon, "epsilon: expected a finite number >= 0");
+  const auto refuse = [](Code code, std::string_view what, std::string_view expected) {
+    return Status{code, std::string(what) + ": expected " + std::string(expected)};
+  };
+  if (static_cast<std::size_t>(call.op) >= ops.size() || call.op == Op::weight_norm) {
+    return refuse(Code::bad_parameter, "op",
+                  "layer_norm, rms_norm, batch_norm_training, batch_norm_inference, group_norm or instance_norm");
+  }
+  const OpInfo& op = info(call.op);
+  if (call.accuracy != Accuracy::correctly_rounded && call.accuracy != Accuracy::fast) {
+    return refuse(Code::bad_parameter, "accuracy", "correctly_rounded or fast");
+  }
+  if (!by_rows(call.op)) return refuse(Code::bad_parameter, "op", "layer_norm or rms_norm");  // the others are to come
+  Profile offered;
+  offered.gain_offset = call.profile.gain_offset;
+  offered.running_variance = call.profile.running_variance;
+  offered.momentum = call.profile.momentum;
+  if (!(call.profile == offered)) {
+    return refuse(Code::bad_parameter, "profile", "epsilon inside, biased variance, no cast before the gain, a rounded residual sum");
+  }
+  if (call.format != Format::f32 && call.format != Format::f64 && call.format != Format::f16 && call.format != Format::bf16) {
+    return refuse(Code::bad_parameter, "format", "f32, f64, f16 or bf16");
+  }
+  if (call.params != Format::f32 && call.params != call.format) return refuse(Code::bad_parameter, "params", "f32 or the format of x");
+  if (call.statistics != Format::f32 && call.statistics != call.format) {
+    return refuse(Code::bad_parameter, "statistics", "f32 or the format of x");
+  }
+  if (!(call.epsilon >= 0 && call.epsilon <= std::numeric_limits<double>::max())) {
+    return refuse(Code::bad_epsilon, "epsilon", "a finite number >= 0, and given: it has no default");
+  }
+  // Sizes: no group beyond the limit, and no tensor whose bytes an index cannot count.
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(double);
+  if (by_rows(call.op)) {
+    if (call.cols > largest_group) return refuse(Code::bad_shape, "cols", "at most 2^31");
+    if (!multiplies(call.rows, call.cols, most)) return refuse(Code::bad_shape, "rows x cols", "a product that fits the address space");
+  }
+  const std::size_t length = row_length(call);
+  const std::size_t rows = call.rows;
+  const auto check_stride = [&](std::string_view name, std::ptrdiff_t stride, bool output) -> Status {
+    if (stride == 0 || rows <= 1) return {};
+    const std::size_t magnitude = stride < 0 ? std::size_t{0} - static_cast<std::size_t>(stride) : static_cast<std::size_t>(stride);
+    if (output && magnitude < length) return refuse(Code::bad_stride, name, "at least a row, or 0 for rows without a gap");
+    if (!multiplies(magnitude, rows, most)) return refuse(Code::bad_stride, name, "a stride whose rows fit the address space");
+    return {};
+  };
+  for (const auto& [name, stride, output] :
+       {std::tuple{"x_stride", call.x_stride, false}, std::tuple{"residual_stride", call.residual_stride, false},
+        std::tuple{"y_stride", call.y_stride, true}, std::tuple{"sum_stride", call.sum_stride, true}}) {
+    if (Status status = check_stride(name, stride, output); !status.ok()) return status;
+  }
+  const bool empty = rows == 0 || length == 0;
+  if (!empty && call.x == nullptr) return refuse(Code::bad_tensor, "x", "a tensor, not null");
+  if (!empty && call.y == nullptr) return refuse(Code::bad_tensor, "y", "a tensor, not null");
+  if (call.residual != nullptr && !by_rows(call.op))
+    return refuse(Code::bad_tensor, "residual", "null: only layer_norm and rms_norm add one");
+  if (call.sum != nullptr && call.residual == nullptr) return refuse(Code::bad_tensor, "sum", "null where there is no residual");
+  if (call.sum != nullptr && call.sum == call.y) return refuse(Code::bad_tensor, "sum", "another tensor than y");
+  if (call.mean != nullptr && !op.centred) return refuse(Code::bad_tensor, "mean", "null: rms_norm has none");
+  const auto stride_of = [&](std::ptrdiff_t stride) { return stride == 0 ? static_cast<std::ptrdiff_t>(length) : stride; };
+  const auto in_place = [&](const void* in, std::ptrdiff_t in_stride, const void* out, std::ptrdiff_t out_stride) {
+    return empty || rows == 1 || in == nullptr || in != out || stride_of(in_stride) == stride_of(out_stride);
+  };
+  if (!in_place(call.x, call.x_stride, call.y, call.y_stride) || !in_place(call.residual, call.residual_stride, call.y, call.y_stride) ||
+      !in_place(call.x, call.x_stride, call.sum, call.sum_stride) ||
+      !in_place(call.residual, call.residual_stride, call.sum, call.sum_stride)) {
+    return refuse(Code::bad_stride, "in place", "the stride of the input");
+  }
+  for (const auto& [name, given] : {std::pair{"mean_in", call.mean_in != nullptr}, std::pair{"variance_in", call.variance_in != nullptr}}) {
+    if (given && !op.given_statistics) return refuse(Code::bad_tensor, name, "null: only batch_norm_inference takes statistics");
+  }
+  for (const auto& [name, given] :
+       {std::pair{"running_mean", call.running_mean != nullptr}, std::pair{"running_variance", call.running_variance != nullptr}}) {
+    if (given && call.op != Op::batch_norm_training) return refuse(Code::bad_tensor, name, "null: only batch_norm_training updates it");
   }
   return {};
 }
 
+// ---- Tasks ----------------------------------------------------------------------------------------------------------------------------
+
+// Below this many elements a second thread costs more than it saves.
+constexpr std::size_t worth_a_thread = 1 << 14;
+
+struct Work {
+  const Rule* rule;
+  std::size_t rows;
+  std::size_t tasks;
+  std::atomic<std::uint64_t> double_double{0};
+  std::atomic<std::uint64_t> exact{0};
+  std::atomic<bool> out_of_memory{false};
+
+  void run(std::size_t task) {
+    const FloatingPointEnvironment environment;
+    Counters counters;
+    if (!simd::rows(*rule, rows * task / tasks, rows * (task + 1) / tasks, counters)) out_of_memory = true;
+    double_double += counters.double_double;
+    exact += counters.exact;
+  }
+};
+
 }  // namespace
+
+std::byte* scratch(std::size_t bytes) {
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }  // NOLINT(cppcoreguidelines-no-malloc): what std::aligned_alloc made
+  };
+  thread_local std::unique_ptr<std::byte, Free> buffer;
+  thread_local std::size_t size = 0;
+  if (bytes > size) {
+    constexpr std::size_t alignment = 64;
+    size = 0;
+    buffer.reset();
+    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    buffer.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)));
+    if (buffer == nullptr) return nullptr;
+    size = rounded;
+  }
+  return buffer.get();
+}
 
 Status normalize(const Call& original) {
   if (Status status = validate(original); !status.ok()) return status;
   Call call = original;
-  if (call.x_stride == 0) call.x_stride = static_cast<std::ptrdiff_t>(call.cols);
-  if (call.y_stride == 0) call.y_stride = static_cast<std::ptrdiff_t>(call.cols);
+  const auto length = static_cast<std::ptrdiff_t>(row_length(call));
+  for (std::ptrdiff_t* stride : {&call.x_stride, &call.residual_stride, &call.y_stride, &call.sum_stride}) {
+    if (*stride == 0) *stride = length;
+  }
   Rule rule;
   rule.call = &call;
   rule.spec.op = call.op;
   rule.spec.profile = call.profile;
   rule.spec.epsilon = call.epsilon;
-  Counters counters;
-  rows(rule, 0, call.rows, counters);
-  counters.vector = call.rows * call.cols - counters.double_double - counters.exact;
-  if (call.counters != nullptr) *call.counters = counters;
+
+  const std::size_t elements = call.rows * call.cols;
+  if (call.rows == 0) return {};
+  Work work{&rule, call.rows, 1};
+  if (call.executor != nullptr && elements >= worth_a_thread) {
+    work.tasks = std::min({call.rows, elements / (worth_a_thread / 2), std::max<std::size_t>(1, call.executor->threads()) * 4});
+  }
+  if (work.tasks > 1) {
+    call.executor->run(
+        work.tasks, [](void* context, std::size_t task) { static_cast<Work*>(context)->run(task); }, &work);
+  } else {
+    work.run(0);
+  }
+  if (work.out_of_memory)
+    return {Code::no_memory, "in place: expected memory for a few rows of a thread; some rows have not been normalized"};
+  if (call.counters != nullptr) {
+    const auto count = [](std::uint64_t& counter, std::uint64_t by) { std::atomic_ref(counter).fetch_add(by, std::memory_order_relaxed); };
+    const std::uint64_t below = work.double_double + work.exact;
+    if (call.accuracy == Accuracy::correctly_rounded) count(call.counters->vector, elements - below);
+    count(call.counters->double_double, work.double_double);
+    count(call.counters->exact, work.exact);
+  }
   return {};
 }
 

@@ -9,158 +9,102 @@
 
 #include <cmath>
 
-#include "lanes-inl.h"
+#include "sums-inl.h"
 #include "wide-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace norma::simd::HWY_NAMESPACE {
 namespace {
 
-#if HWY_TARGET == HWY_SCALAR
+// How many rows are taken at once, so that gain, bias and thresholds are made once for all of them, and their statistics in one vector.
+constexpr std::size_t batch_rows = (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3) ? 4 : 8;
 
-// Without vectors the lower rungs do all the work.
-template <bool kCentred, class T, class P>
-void normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
-  const Call& call = *rule.call;
-  constexpr double unknown = std::numeric_limits<double>::infinity();
-  for (std::size_t row = begin; row < end; ++row) {
-    const T* x = static_cast<const T*>(call.x) + static_cast<std::ptrdiff_t>(row) * call.x_stride;
-    T* y = static_cast<T*>(call.y) + static_cast<std::ptrdiff_t>(row) * call.y_stride;
-    Ladder ladder(rule, {x, format_of<T>(), call.cols}, counters);
-    for (std::size_t k = 0; k < call.cols; ++k) {
-      const auto i = static_cast<std::ptrdiff_t>(k);
-      const double gamma = call.gamma != nullptr ? read(call.params, call.gamma, i) : 1;
-      const double beta = call.beta != nullptr ? read(call.params, call.beta, i) : 0;
-      const Bits bits = ladder.settle({0, 0, 0, unknown, unknown}, read(format_of<T>(), x, i), call.gamma != nullptr ? &gamma : nullptr,
-                                      call.beta != nullptr ? &beta : nullptr);
-      write(format_of<T>(), bits, y, i);
-    }
+// The rows of a call as the arithmetic sees them, apart from where they lie.
+template <class T, class P>
+class Affine {
+ public:
+  explicit Affine(const Rule& rule)
+      : gamma(static_cast<const P*>(rule.call->gamma)),
+        beta(static_cast<const P*>(rule.call->beta)),
+        one_plus(rule.call->profile.gain_offset && gamma != nullptr) {}
+
+  // y of an element, from the lower rungs.
+  void settle(Ladder& ladder, const T* x, std::size_t column, T* y) const {
+    const auto i = static_cast<std::ptrdiff_t>(column);
+    const double gain = gamma != nullptr ? read(format_of<P>(), gamma, i) : 1;
+    const double bias = beta != nullptr ? read(format_of<P>(), beta, i) : 0;
+    const double value = read(format_of<T>(), x, 0);
+    write(format_of<T>(), ladder.settle(value, gamma != nullptr ? &gain : nullptr, beta != nullptr ? &bias : nullptr), y, 0);
   }
-}
 
-#else
-
-// Σd and Σd² with d = x − shift.
-struct Sums {
-  VD sum, squares;
-
-  HWY_INLINE Sums() : sum(hn::Zero(D())), squares(hn::Zero(D())) {}
-  HWY_INLINE void add(const Sums& other) {
-    sum = hn::Add(sum, other.sum);
-    squares = hn::Add(squares, other.squares);
-  }
+  const P* gamma;
+  const P* beta;
+  bool one_plus;
 };
 
-// How many elements a leaf of the summation tree has, in vectors, and how many of those one accumulator takes.
-constexpr std::size_t run_vectors = 16;
-constexpr std::size_t leaf_vectors = 4 * run_vectors;
-constexpr std::size_t branch_leaves = 16;
-
-// The most additions between an element and the finished sum: along an accumulator, over the four of them, over the leaves of a branch,
-// up the tree of branches, over the lanes, and one for the tail.
-inline double depth(std::size_t n) {
-  const std::size_t lanes = hn::Lanes(D());
-  const double branches = static_cast<double>(n) / static_cast<double>(leaf_vectors * branch_leaves * lanes);
-  return run_vectors + 2 + branch_leaves + 1 + std::ceil(std::log2(HWY_MAX(1.0, branches))) + 1 + std::log2(static_cast<double>(lanes));
-}
-
-template <bool kCentred, bool kShifted, class T>
-HWY_INLINE void accumulate(const T* x, VD shift, Sums& to) {
-  const VD v = load_doubles(x);
-  const VD d = kShifted ? hn::Sub(v, shift) : v;
-  if (kCentred) to.sum = hn::Add(to.sum, d);
-  to.squares = hn::MulAdd(d, d, to.squares);
-}
-
-// Vectors [0, vectors), at most a branch.
-template <bool kCentred, bool kShifted, class T>
-HWY_INLINE Sums sums_of_branch(const T* x, std::size_t vectors, VD shift) {
-  const std::size_t lanes = hn::Lanes(D());
-  Sums total;
-  std::size_t i = 0;
-  while (i + 4 <= vectors) {
-    const std::size_t end = HWY_MIN(vectors, i + leaf_vectors);
-    Sums a, b, c, d;
-    for (; i + 4 <= end; i += 4) {
-      accumulate<kCentred, kShifted>(x + (i + 0) * lanes, shift, a);
-      accumulate<kCentred, kShifted>(x + (i + 1) * lanes, shift, b);
-      accumulate<kCentred, kShifted>(x + (i + 2) * lanes, shift, c);
-      accumulate<kCentred, kShifted>(x + (i + 3) * lanes, shift, d);
-    }
-    a.add(b);
-    c.add(d);
-    a.add(c);
-    total.add(a);
+// A row of equal elements: x̂ is ±0, or NaN where ε = 0.
+template <class T, class P>
+void flat_row(const Rule& rule, const Affine<T, P>& affine, const T* x, T* y, std::size_t n) {
+  for (std::size_t k = 0; k < n; ++k) {
+    const auto i = static_cast<std::ptrdiff_t>(k);
+    double value = rule.centred() ? 0.0 : read(format_of<T>(), x, i);
+    if (!(rule.call->epsilon > 0)) value = std::numeric_limits<double>::quiet_NaN();
+    if (affine.gamma != nullptr) value *= (affine.one_plus ? 1.0 : 0.0) + read(format_of<P>(), affine.gamma, i);
+    if (affine.beta != nullptr) value += read(format_of<P>(), affine.beta, i);
+    write(format_of<T>(), round_double(value, format_of<T>()), y, i);
   }
-  for (; i < vectors; ++i) accumulate<kCentred, kShifted>(x + i * lanes, shift, total);
-  return total;
 }
 
-template <bool kCentred, bool kShifted, class T>
-Sums sums_of_tree(const T* x, std::size_t vectors, VD shift) {
-  if (vectors <= leaf_vectors * branch_leaves) return sums_of_branch<kCentred, kShifted>(x, vectors, shift);
-  // Whole branches to the left, so that the tree is one of branches.
-  std::size_t left = leaf_vectors * branch_leaves;
-  while (left * 2 < vectors) left *= 2;
-  Sums sums = sums_of_tree<kCentred, kShifted>(x, left, shift);
-  sums.add(sums_of_tree<kCentred, kShifted>(x + left * hn::Lanes(D()), vectors - left, shift));
-  return sums;
-}
+#if HWY_TARGET != HWY_SCALAR
 
-template <bool kCentred, bool kShifted, class T>
-Sums sums_of_row(const T* x, std::size_t n, double shift) {
-  const std::size_t lanes = hn::Lanes(D());
-  const VD vshift = hn::Set(D(), shift);
-  const std::size_t vectors = n / lanes;
-  Sums sums = sums_of_tree<kCentred, kShifted>(x, vectors, vshift);
-  if (const std::size_t rest = n - vectors * lanes; rest != 0) {
-    T tail[HWY_MAX_BYTES / sizeof(double)] = {};
-    std::memcpy(tail, x + vectors * lanes, rest * sizeof(T));
-    const VD v = load_doubles(tail);
-    const VD d = hn::IfThenElseZero(hn::FirstN(D(), rest), kShifted ? hn::Sub(v, vshift) : v);
-    if (kCentred) sums.sum = hn::Add(sums.sum, d);
-    sums.squares = hn::MulAdd(d, d, sums.squares);
-  }
-  return sums;
-}
+enum class RowKind : std::uint8_t { regular, flat, hard };
+
+// The estimates of a batch of rows.
+struct Batch {
+  alignas(64) double sum[batch_rows];
+  alignas(64) double squares[batch_rows];
+  alignas(64) double shift[batch_rows];
+  alignas(64) double scale[batch_rows];
+  alignas(64) double offset[batch_rows];
+  alignas(64) double relative[batch_rows];
+  alignas(64) double absolute[batch_rows];
+
+  [[nodiscard]] Estimate estimate(std::size_t r) const { return {shift[r], scale[r], offset[r], relative[r], absolute[r]}; }
+};
 
 constexpr double u = 0x1p-53;
 
-// What a row comes to: an estimate whose errors are bounded, or one of the cases that are not worth a vector.
-enum class RowKind : std::uint8_t { regular, flat, hard, not_finite };
-struct Row {
-  Estimate estimate;
-  RowKind kind = RowKind::regular;
-};
-
+// From sum = Σd and squares = Σd², d = x − shift, to  x̂ = (x − shift)·scale + offset  and its errors.
+//
 // With q = S²/n and spread = Σd² − q = nσ², in units of u, c the depth of the sums:
 //   Σd is off by (c+1)·Σ|d| <= (c+1)·√(n·Σd²), Σd² by (c+3)·Σd² (differences and products are rounded too);
 //   q by 2(c+1)·√(q·Σd²) + 4q <= (c+1)(q + Σd²) + 4q, and so
 //   the spread by (2c+6)·(Σd² + q), v = spread/n + ε by that over n plus 3v, rstd by half of it relative to v, plus 2.
-// x̂ = (x − shift)·scale + offset adds 3 for its own roundings, and 3·|offset| absolute; the mean's error is (c+3)·√(Σd²/n)·rstd.
-// Second orders are in the factor 1 + 2^-9, as the relative error is kept under 2^-12.
-inline Row finish(const Rule& rule, std::size_t count, double c, double shift, double sum, double squares) {
-  Row row;
-  const double n = static_cast<double>(count);
-  if (!(squares < std::numeric_limits<double>::infinity())) {
-    row.kind = RowKind::not_finite;
-    row.estimate.relative = row.estimate.absolute = std::numeric_limits<double>::infinity();
-    return row;
+// x̂ adds 3 for its own roundings, and 3·|offset| absolute; the mean's error is (c+3)·√(Σd²/n)·rstd.
+// Second orders are in the factor 1 + 2^-9, as the relative error of what is used is kept under 2^-12.
+inline void finish(Batch& b, bool centred, double n, double epsilon, double c) {
+  const D d;
+  const VD vn = hn::Set(d, n);
+  const VD unit = hn::Set(d, u * (1 + 0x1p-9));
+  const VD one = hn::Set(d, 1.0);
+  for (std::size_t r = 0; r < batch_rows; r += hn::Lanes(d)) {
+    const VD sum = hn::Load(d, b.sum + r);
+    const VD squares = hn::Load(d, b.squares + r);
+    const VD mean = hn::Div(sum, vn);
+    const VD q = hn::Mul(sum, mean);
+    const VD spread = hn::Max(hn::Sub(squares, q), hn::Zero(d));
+    const VD v = hn::Add(hn::Div(spread, vn), hn::Set(d, epsilon));
+    const VD scale = hn::Div(one, hn::Sqrt(v));
+    const VD offset = centred ? hn::Neg(hn::Mul(mean, scale)) : hn::Zero(d);
+    const VD condition = hn::Div(hn::Add(squares, q), hn::Mul(vn, v));
+    const VD relative = hn::Mul(hn::MulAdd(condition, hn::Set(d, c + 3), hn::Set(d, 8.0)), unit);
+    const VD of_mean = hn::Mul(hn::Mul(hn::Sqrt(hn::Div(squares, vn)), scale), hn::Set(d, c + 3));
+    const VD absolute = hn::Mul(hn::MulAdd(hn::Abs(offset), hn::Set(d, 4.0), of_mean), unit);
+    hn::Store(scale, d, b.scale + r);
+    hn::Store(offset, d, b.offset + r);
+    hn::Store(relative, d, b.relative + r);
+    hn::Store(centred ? absolute : hn::Zero(d), d, b.absolute + r);
   }
-  const double mean = sum / n;
-  const double q = sum * mean;
-  const double spread = HWY_MAX(0.0, squares - q);
-  const double v = spread / n + rule.call->epsilon;
-  const double scale = 1 / std::sqrt(v);
-  const double relative = ((c + 3) * (squares + q) / (n * v) + 8) * (u * (1 + 0x1p-9));
-  row.estimate.shift = shift;
-  row.estimate.scale = scale;
-  row.estimate.offset = rule.centred() ? -mean * scale : 0;
-  row.estimate.relative = relative;
-  row.estimate.absolute =
-      rule.centred() ? ((c + 3) * std::sqrt(squares / n) * scale + 4 * std::abs(row.estimate.offset)) * (u * (1 + 0x1p-9)) : 0;
-  if (!(relative < 0x1p-30)) row.kind = RowKind::hard;
-  return row;
 }
 
 template <class T>
@@ -172,290 +116,348 @@ bool all_equal(const T* x, std::size_t n) {
   return true;
 }
 
+// What a row is whose first estimate is no good: a second one with the mean as shift makes most of them regular.
 template <bool kCentred, class T>
-Row measure(const Rule& rule, const T* x, std::size_t n, double c) {
-  const Sums first = sums_of_row<kCentred, false>(x, n, 0.0);
-  const double sum = hn::GetLane(hn::SumOfLanes(D(), first.sum));
-  const double squares = hn::GetLane(hn::SumOfLanes(D(), first.squares));
-  Row row = finish(rule, n, c, 0, sum, squares);
-  if (HWY_LIKELY(row.kind == RowKind::regular && row.estimate.relative < 0x1p-40)) return row;
-  if (row.kind == RowKind::not_finite) return row;
-  if (squares == 0 || (kCentred && all_equal(x, n))) {
-    row.kind = RowKind::flat;
-    return row;
-  }
-  if (kCentred) {
-    const double shift = sum / static_cast<double>(n);
-    const Sums second = sums_of_row<kCentred, true>(x, n, shift);
-    row = finish(rule, n, c, shift, hn::GetLane(hn::SumOfLanes(D(), second.sum)), hn::GetLane(hn::SumOfLanes(D(), second.squares)));
-  }
-  return row;
+HWY_NOINLINE RowKind look_again(const Rule& rule, Batch& b, std::size_t r, const T* x, std::size_t n, double c) {
+  const double count = static_cast<double>(n);
+  if (!(b.squares[r] < std::numeric_limits<double>::infinity())) return RowKind::hard;
+  if (b.squares[r] == 0 || (kCentred && all_equal(x, n))) return RowKind::flat;
+  if (!kCentred) return RowKind::hard;
+  Batch second{};
+  for (std::size_t k = 0; k < batch_rows; ++k) second.squares[k] = 1;
+  second.shift[0] = b.sum[r] / count;
+  const Sums<InDoubles> sums = sums_of<InDoubles, true, true>(x, n, second.shift[0]);
+  second.sum[0] = hn::GetLane(hn::SumOfLanes(D(), sums.sum));
+  second.squares[0] = hn::GetLane(hn::SumOfLanes(D(), sums.squares));
+  finish(second, kCentred, count, rule.call->epsilon, c);
+  b.shift[r] = second.shift[0];
+  b.scale[r] = second.scale[0];
+  b.offset[r] = second.offset[0];
+  b.relative[r] = second.relative[0];
+  b.absolute[r] = second.absolute[0];
+  return b.relative[r] < 0x1p-36 ? RowKind::regular : RowKind::hard;
 }
 
 // How x̂ comes from x: x·scale, x·scale + offset, or (x − shift)·scale + offset.
 enum class Centring : std::uint8_t { none, offset, shifted };
 
-// Up to four rows at once, so that gain, bias and thresholds are made once for all of them. x and y may not overlap.
-template <class T, class P>
-class RowsApplier {
- public:
-  static constexpr std::size_t max_rows = 4;
+// One column of blocks: gain, bias, and the magnitude below which an element's error is not covered by the test's tolerance.
+//
+// |error of y| <= (relative + 6u)·(|y| + |β|) + absolute·|γ| + u·|y| (finish). The part relative to |y| is at most relative/u units of its
+// last place; the rest is at most `budget` units where |y| > a·|γ| + b·|β|. Where a double is rounded to a float before the test, the units
+// are those of a float: half a one for that rounding, and one for all the rest.
+template <class T>
+struct Tolerance {
+  HWY_INLINE Tolerance(double relative, double absolute)
+      : units(wide ? static_cast<std::int32_t>(budget + relative / u) + 9 : 2),
+        a(static_cast<float>((absolute + 0x1p-100) / (budget * unit) * 1.001)),
+        b(static_cast<float>((relative + 8 * u) / (budget * unit) * 1.001)) {}
 
-  RowsApplier(const Rule& rule, Counters& counters)
-      : rule_(rule),
-        counters_(counters),
-        gamma_(static_cast<const P*>(rule.call->gamma)),
-        beta_(static_cast<const P*>(rule.call->beta)),
-        one_plus_(rule.call->profile.gain_offset && gamma_ != nullptr) {}
-
-  template <Centring kCentring, std::size_t kRows>
-  void apply(const T* const* x, T* const* y, const Row* rows, Ladder* ladders, std::size_t n) {
-    const Thresholds limits(rows, kRows);
-    Lines<kRows> lines(x, y, rows);
-    const std::size_t block = hn::Lanes(F());
-    std::size_t i = 0;
-    while (i + block <= n) {
-      // What fails the test is noted, and settled after a stretch of blocks: a call in the loop would empty the registers.
-      Failures<kRows> failures;
-      const std::size_t end = HWY_MIN(n - block, i + (stretch - 1) * block);
-      for (; i <= end; i += block) {
-        const Parameters p = parameters(gamma_ + i, beta_ + i, limits);
-        HWY_UNROLL(4)
-        for (std::size_t r = 0; r < kRows; ++r) {
-          failures.note(i, r,
-                        step<kCentring>(p, lines.scale[r], lines.offset[r], lines.shift[r], limits.test, lines.x[r] + i, lines.y[r] + i));
-        }
-      }
-      for (std::size_t k = 0; k < failures.count; ++k) {
-        const std::size_t r = failures.row[k];
-        const std::size_t at = failures.column[k];
-        settle(ladders[r], rows[r].estimate, x[r] + at, y[r] + at, at, failures.passed[k]);
-      }
-    }
-    if (i == n) return;
-    constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
-    T from[most] = {};
-    T to[most];
-    P gammas[most] = {};
-    P betas[most] = {};
-    const std::size_t rest = n - i;
-    if (gamma_ != nullptr) std::memcpy(gammas, gamma_ + i, rest * sizeof(P));
-    if (beta_ != nullptr) std::memcpy(betas, beta_ + i, rest * sizeof(P));
-    const Parameters p = parameters(gammas, betas, limits);
-    for (std::size_t r = 0; r < kRows; ++r) {
-      std::memcpy(from, x[r] + i, rest * sizeof(T));
-      const MF passes = step<kCentring>(p, lines.scale[r], lines.offset[r], lines.shift[r], limits.test, from, to);
-      std::uint8_t passed[mask_bytes];
-      hn::StoreMaskBits(F(), hn::Or(passes, hn::Not(hn::FirstN(F(), rest))), passed);
-      settle(ladders[r], rows[r].estimate, from, to, i, passed);
-      std::memcpy(y[r] + i, to, rest * sizeof(T));
-    }
-  }
-
-  // A row of equal elements: x̂ is ±0, or NaN where ε = 0.
-  void flat(const T* x, T* y, std::size_t n) {
-    for (std::size_t k = 0; k < n; ++k) {
-      const auto i = static_cast<std::ptrdiff_t>(k);
-      const double zero = rule_.centred() ? 0.0 : read(format_of<T>(), x, i);
-      double value = rule_.call->epsilon > 0 ? zero : std::numeric_limits<double>::quiet_NaN();
-      if (gamma_ != nullptr) value *= (one_plus_ ? 1.0 : 0.0) + read(format_of<P>(), gamma_, i);
-      if (beta_ != nullptr) value += read(format_of<P>(), beta_, i);
-      write(format_of<T>(), round_double(value, format_of<T>()), y, i);
-    }
-  }
-
-  // One by one: a row with an infinity or a NaN (mean NaN, or rstd zero), or one whose statistics are too uncertain.
-  void one_by_one(Ladder& ladder, const Estimate& estimate, const T* x, T* y, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) settle_one(ladder, estimate, x[i], i, y + i);
-  }
-
- private:
-  struct Thresholds {
-    // |error of y| <= (relative + 6u)·(|y| + |β|) + absolute·|γ| + u·|y| (finish). The part relative to |y| is at most `relative/u` units
-    // of its last place; the rest is at most `budget` units where |y| > a·|γ| + b·|β|. Where a double is rounded to a float before the
-    // test, the units are those of a float: half a one for that rounding, and one for all the rest.
-    HWY_INLINE Thresholds(const Row* rows, std::size_t count)
-        : Thresholds(largest(rows, count, &Estimate::relative) + 8 * u, largest(rows, count, &Estimate::absolute)) {}
-    HWY_INLINE Thresholds(double relative, double absolute)
-        : test(wide ? static_cast<std::int32_t>(budget + relative / u) + 1 : 2),
-          a(hn::Set(F(), static_cast<float>((absolute + 0x1p-100) / (budget * unit) * 1.001))),
-          b(hn::Set(F(), static_cast<float>(relative / (budget * unit) * 1.001))),
-          least(hn::Set(F(), RoundingTest<T>::least)) {}
-    static HWY_INLINE double largest(const Row* rows, std::size_t count, double Estimate::*error) {
-      double most = 0;
-      for (std::size_t r = 0; r < count; ++r) most = HWY_MAX(most, rows[r].estimate.*error);
-      return most;
-    }
-
-    static constexpr bool wide = std::is_same_v<T, float>;
-    static constexpr double budget = wide ? 0x1p16 : 1;
-    static constexpr double unit = wide ? u : 0x1p-24;
-    RoundingTest<T> test;
-    VF a, b, least;
-  };
-
-  static constexpr std::size_t stretch = 64;  // blocks
-  static constexpr std::size_t mask_bytes = HWY_MAX(8, HWY_MAX_BYTES / sizeof(float) / 8);
-
-  // The blocks of a stretch in which some element failed the test.
-  template <std::size_t kRows>
-  struct Failures {
-    HWY_INLINE void note(std::size_t first, std::size_t r, MF passes) {
-      column[count] = static_cast<std::uint32_t>(first);
-      row[count] = static_cast<std::uint8_t>(r);
-      hn::StoreMaskBits(F(), passes, passed[count]);
-      count += hn::AllTrue(F(), passes) ? 0 : 1;
-    }
-    std::size_t count = 0;
-    std::uint32_t column[stretch * kRows + 1];
-    std::uint8_t row[stretch * kRows + 1];
-    std::uint8_t passed[stretch * kRows + 1][mask_bytes];
-  };
-
-  // Rows in registers.
-  template <std::size_t kRows>
-  struct Lines {
-    HWY_INLINE Lines(const T* const* from, T* const* to, const Row* rows) {
-      for (std::size_t r = 0; r < kRows; ++r) {
-        scale[r] = hn::Set(D(), rows[r].estimate.scale);
-        offset[r] = hn::Set(D(), rows[r].estimate.offset);
-        shift[r] = hn::Set(D(), rows[r].estimate.shift);
-        x[r] = from[r];
-        y[r] = to[r];
-      }
-    }
-    VD scale[kRows], offset[kRows], shift[kRows];
-    const T* x[kRows];
-    T* y[kRows];
-  };
-
-  struct Parameters {
-    VD g0, g1, b0, b1;
-    VF threshold;
-  };
-  HWY_INLINE Parameters parameters(const P* gamma, const P* beta, const Thresholds& limits) const {
-    const std::size_t half = hn::Lanes(D());
-    const VD one = hn::Set(D(), 1.0);
-    Parameters p{one, one, hn::Zero(D()), hn::Zero(D()), limits.least};
-    VF gain = hn::Set(F(), 1.0F);
-    if (gamma_ != nullptr) {
-      p.g0 = load_doubles(gamma);
-      p.g1 = load_doubles(gamma + half);
-      gain = load_floats(gamma);
-      if (one_plus_) {
-        p.g0 = hn::Add(p.g0, one);
-        p.g1 = hn::Add(p.g1, one);
-        gain = hn::Add(hn::Abs(gain), hn::Set(F(), 1.0F));
-      }
-    }
-    if (beta_ != nullptr) {
-      p.b0 = load_doubles(beta);
-      p.b1 = load_doubles(beta + half);
-      p.threshold = hn::MulAdd(hn::Abs(load_floats(beta)), limits.b, p.threshold);
-    }
-    p.threshold = hn::MulAdd(hn::Abs(gain), limits.a, p.threshold);
-    return p;
-  }
-
-  template <Centring kCentring>
-  HWY_INLINE MF step(const Parameters p, VD scale, VD offset, VD shift, const RoundingTest<T> test, const T* HWY_RESTRICT x,
-                     T* HWY_RESTRICT y) const {
-    VD x0 = load_doubles(x);
-    VD x1 = load_doubles(x + hn::Lanes(D()));
-    if constexpr (kCentring == Centring::shifted) {
-      x0 = hn::Sub(x0, shift);
-      x1 = hn::Sub(x1, shift);
-    }
-    x0 = kCentring == Centring::none ? hn::Mul(x0, scale) : hn::MulAdd(x0, scale, offset);
-    x1 = kCentring == Centring::none ? hn::Mul(x1, scale) : hn::MulAdd(x1, scale, offset);
-    const VD y0 = beta_ != nullptr ? hn::MulAdd(x0, p.g0, p.b0) : hn::Mul(x0, p.g0);
-    const VD y1 = beta_ != nullptr ? hn::MulAdd(x1, p.g1, p.b1) : hn::Mul(x1, p.g1);
-    const VF value = to_floats(y0, y1);
-    store_floats(value, y);
-    return test.passes(y0, y1, value, p.threshold);
-  }
-
-  // Elements of a block at column `first` that failed the test.
-  HWY_NOINLINE void settle(Ladder& ladder, const Estimate& estimate, const T* x, T* y, std::size_t first, const std::uint8_t* passed) {
-    for (std::size_t k = 0; k < hn::Lanes(F()); ++k) {
-      if ((passed[k / 8] >> (k % 8) & 1) == 0) settle_one(ladder, estimate, x[k], first + k, y + k);
-    }
-  }
-
-  void settle_one(Ladder& ladder, const Estimate& estimate, const T& x, std::size_t column, T* y) {
-    const auto i = static_cast<std::ptrdiff_t>(column);
-    const double gamma = gamma_ != nullptr ? read(format_of<P>(), gamma_, i) : 1;
-    const double beta = beta_ != nullptr ? read(format_of<P>(), beta_, i) : 0;
-    write(format_of<T>(),
-          ladder.settle(estimate, read(format_of<T>(), &x, 0), gamma_ != nullptr ? &gamma : nullptr, beta_ != nullptr ? &beta : nullptr), y,
-          0);
-  }
-
-  const Rule& rule_;
-  Counters& counters_;
-  const P* gamma_;
-  const P* beta_;
-  bool one_plus_;
+  static constexpr bool wide = std::is_same_v<T, float>;
+  static constexpr double budget = wide ? 0x1p16 : 1;
+  static constexpr double unit = wide ? u : 0x1p-24;
+  std::int32_t units;
+  float a, b;
 };
 
-// The rows of a call, in batches.
-template <bool kCentred, class T, class P>
-void normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
-  const Call& call = *rule.call;
-  const std::size_t n = call.cols;
-  const double c = depth(n);
-  RowsApplier<T, P> applier(rule, counters);
-  constexpr std::size_t most = RowsApplier<T, P>::max_rows;
-  for (std::size_t row = begin; row < end;) {
-    const std::size_t count = HWY_MIN(most, end - row);
-    const T* x[most];
-    T* y[most];
-    Row rows[most];
-    bool regular = true;
-    bool shifted = false;
-    for (std::size_t r = 0; r < count; ++r) {
-      const auto at = static_cast<std::ptrdiff_t>(row + r);
-      x[r] = static_cast<const T*>(call.x) + at * call.x_stride;
-      y[r] = static_cast<T*>(call.y) + at * call.y_stride;
-      rows[r] = measure<kCentred>(rule, x[r], n, c);
-      regular &= rows[r].kind == RowKind::regular;
-      shifted |= rows[r].estimate.shift != 0;
+struct Column {
+  VD g0, g1, b0, b1;
+  VF threshold;
+};
+
+template <class T, class P>
+HWY_INLINE Column column_of(const Affine<T, P>& affine, const P* gamma, const P* beta, VF a, VF b) {
+  const std::size_t half = hn::Lanes(D());
+  Column p;
+  p.g0 = p.g1 = hn::Set(D(), 1.0);
+  p.b0 = p.b1 = hn::Zero(D());
+  VF gain = hn::Set(F(), 1.0F);
+  p.threshold = hn::Set(F(), RoundingTest<T>::least);
+  if (affine.gamma != nullptr) {
+    p.g0 = load_doubles(gamma);
+    p.g1 = load_doubles(gamma + half);
+    gain = load_floats(gamma);
+    if (affine.one_plus) {
+      p.g0 = hn::Add(p.g0, hn::Set(D(), 1.0));
+      p.g1 = hn::Add(p.g1, hn::Set(D(), 1.0));
+      gain = hn::Add(hn::Abs(gain), hn::Set(F(), 1.0F));
     }
-    const Elements elements{x[0], format_of<T>(), n};
-    const auto of_row = [&](std::size_t r) {
-      Elements e = elements;
-      e.data = x[r];
-      return e;
+  }
+  if (affine.beta != nullptr) {
+    p.b0 = load_doubles(beta);
+    p.b1 = load_doubles(beta + half);
+    p.threshold = hn::MulAdd(hn::Abs(load_floats(beta)), b, p.threshold);
+  }
+  p.threshold = hn::MulAdd(hn::Abs(gain), a, p.threshold);
+  return p;
+}
+
+struct Standardized {
+  VD low, high;
+};
+
+template <Centring kCentring, class T>
+HWY_INLINE Standardized standardize(const T* x, VD shift, VD scale, VD offset) {
+  VD x0 = load_doubles(x);
+  VD x1 = load_doubles(x + hn::Lanes(D()));
+  if constexpr (kCentring == Centring::shifted) {
+    x0 = hn::Sub(x0, shift);
+    x1 = hn::Sub(x1, shift);
+  }
+  if constexpr (kCentring == Centring::none) return {hn::Mul(x0, scale), hn::Mul(x1, scale)};
+  return {hn::MulAdd(x0, scale, offset), hn::MulAdd(x1, scale, offset)};
+}
+
+template <class T, class P>
+HWY_INLINE Standardized restyle(const Affine<T, P>& affine, const Column& p, const Standardized xhat) {
+  if (affine.beta == nullptr) return {hn::Mul(xhat.low, p.g0), hn::Mul(xhat.high, p.g1)};
+  return {hn::MulAdd(xhat.low, p.g0, p.b0), hn::MulAdd(xhat.high, p.g1, p.b1)};
+}
+
+// The elements of a block that failed the shared test: of this row, by a tighter one; what still fails, one by one.
+template <Centring kCentring, class T, class P>
+HWY_NOINLINE void settle_block(const Affine<T, P>& affine, Ladder& ladder, const T* x, const P* gamma, const P* beta, T* y,
+                               std::size_t column, std::size_t count) {
+  const Estimate& e = ladder.estimate;
+  const Column p = column_of(affine, gamma, beta, hn::Zero(F()), hn::Zero(F()));
+  const Standardized xhat = standardize<kCentring>(x, hn::Set(D(), e.shift), hn::Set(D(), e.scale), hn::Set(D(), e.offset));
+  const Standardized value = restyle(affine, p, xhat);
+  MF passes = hn::FirstN(F(), 0);
+  if constexpr (std::is_same_v<T, float>) {
+    // Both ends of the interval round alike. Comparing bits keeps zeros of different sign apart, comparing values lets no NaN pass.
+    const VD relative = hn::Set(D(), e.relative + 8 * u), absolute = hn::Set(D(), e.absolute), roundings = hn::Set(D(), 4 * u);
+    const auto error = [&](VD h, VD g, VD v) HWY_ATTR {
+      return hn::MulAdd(hn::Abs(g), hn::MulAdd(hn::Abs(h), relative, absolute), hn::Mul(hn::Abs(v), roundings));
     };
-    if (regular && count == most) {
-      Ladder ladders[most] = {
-          {rule, of_row(0), counters}, {rule, of_row(1), counters}, {rule, of_row(2), counters}, {rule, of_row(3), counters}};
-      if (!kCentred)
-        applier.template apply<Centring::none, most>(x, y, rows, ladders, n);
-      else if (shifted)
-        applier.template apply<Centring::shifted, most>(x, y, rows, ladders, n);
-      else
-        applier.template apply<Centring::offset, most>(x, y, rows, ladders, n);
-    } else {
-      for (std::size_t r = 0; r < count; ++r) {
-        Ladder ladder(rule, of_row(r), counters);
-        if (rows[r].kind == RowKind::flat)
-          applier.flat(x[r], y[r], n);
-        else if (rows[r].kind != RowKind::regular)
-          applier.one_by_one(ladder, rows[r].estimate, x[r], y[r], n);
-        else if (!kCentred)
-          applier.template apply<Centring::none, 1>(x + r, y + r, rows + r, &ladder, n);
-        else if (shifted)
-          applier.template apply<Centring::shifted, 1>(x + r, y + r, rows + r, &ladder, n);
-        else
-          applier.template apply<Centring::offset, 1>(x + r, y + r, rows + r, &ladder, n);
-      }
+    const VD e0 = error(xhat.low, p.g0, value.low), e1 = error(xhat.high, p.g1, value.high);
+    const VF below = to_floats(hn::Sub(value.low, e0), hn::Sub(value.high, e1));
+    const VF above = to_floats(hn::Add(value.low, e0), hn::Add(value.high, e1));
+    passes = hn::And(hn::Eq(below, above), hn::RebindMask(F(), hn::Eq(hn::BitCast(I(), below), hn::BitCast(I(), above))));
+  } else {
+    const Tolerance<T> limit(e.relative, e.absolute);
+    RoundingTest<T> test(limit.units);
+    test.add(value.low, value.high, to_floats(value.low, value.high));
+    passes = test.passes(column_of(affine, gamma, beta, hn::Set(F(), limit.a), hn::Set(F(), limit.b)).threshold);
+  }
+  if constexpr (kCentring == Centring::none) {
+    // A zero in is a zero out, if the gain is finite and there is no bias: what sparse inputs consist of.
+    if (affine.beta == nullptr) {
+      const MF zero = hn::And(hn::Eq(load_floats(x), hn::Zero(F())), hn::Eq(to_floats(value.low, value.high), hn::Zero(F())));
+      passes = hn::Or(passes, zero);
     }
-    row += count;
+  }
+  std::uint8_t bits[HWY_MAX(8, HWY_MAX_BYTES / sizeof(float) / 8)] = {};
+  hn::StoreMaskBits(F(), passes, bits);
+  for (std::size_t k = 0; k < count; ++k) {
+    if ((bits[k / 8] >> (k % 8) & 1) == 0) affine.settle(ladder, x + k, column + k, y + k);
   }
 }
 
-#endif  // HWY_TARGET == HWY_SCALAR
+// kRows rows of n elements; x and y do not overlap.
+template <Centring kCentring, std::size_t kRows, class T, class P>
+void apply(const Affine<T, P>& affine, const Batch& batch, std::size_t first, const T* const* x, T* const* y, Ladder* ladders,
+           std::size_t n) {
+  constexpr std::size_t stretch = 64;  // blocks
+  VD shift[kRows], scale[kRows], offset[kRows];
+  const T* from[kRows];
+  T* to[kRows];
+  double relative = 0;
+  double absolute = 0;
+  for (std::size_t r = 0; r < kRows; ++r) {
+    shift[r] = hn::Set(D(), batch.shift[first + r]);
+    scale[r] = hn::Set(D(), batch.scale[first + r]);
+    offset[r] = hn::Set(D(), batch.offset[first + r]);
+    relative = HWY_MAX(relative, batch.relative[first + r]);
+    absolute = HWY_MAX(absolute, batch.absolute[first + r]);
+    from[r] = x[r];
+    to[r] = y[r];
+  }
+  const Tolerance<T> limit(relative, absolute);
+  const VF a = hn::Set(F(), limit.a);
+  const VF b = hn::Set(F(), limit.b);
+  const std::size_t block = hn::Lanes(F());
+  std::size_t i = 0;
+  while (i + block <= n) {
+    // Blocks that fail are noted, and settled after a stretch of them: a call in the loop would empty the registers.
+    std::uint32_t noted[stretch];
+    std::size_t failures = 0;
+    const std::size_t end = HWY_MIN(n - block, i + (stretch - 1) * block);
+    for (; i <= end; i += block) {
+      const Column p = column_of(affine, affine.gamma + i, affine.beta + i, a, b);
+      RoundingTest<T> test(limit.units);
+      HWY_UNROLL(8)
+      for (std::size_t r = 0; r < kRows; ++r) {
+        const Standardized v = restyle(affine, p, standardize<kCentring>(from[r] + i, shift[r], scale[r], offset[r]));
+        const VF value = to_floats(v.low, v.high);
+        store_floats(value, to[r] + i);
+        test.add(v.low, v.high, value);
+      }
+      noted[failures] = static_cast<std::uint32_t>(i);
+      failures += hn::AllTrue(F(), test.passes(p.threshold)) ? 0 : 1;
+    }
+    for (std::size_t k = 0; k < failures; ++k) {
+      const std::size_t at = noted[k];
+      for (std::size_t r = 0; r < kRows; ++r) {
+        settle_block<kCentring>(affine, ladders[r], x[r] + at, affine.gamma + at, affine.beta + at, y[r] + at, at, block);
+      }
+    }
+  }
+  if (i == n) return;
+  // The rest of each row in copies, as whole blocks.
+  constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
+  const std::size_t rest = n - i;
+  P gammas[most] = {};
+  P betas[most] = {};
+  if (affine.gamma != nullptr) std::memcpy(gammas, affine.gamma + i, rest * sizeof(P));
+  if (affine.beta != nullptr) std::memcpy(betas, affine.beta + i, rest * sizeof(P));
+  const Column p = column_of(affine, gammas, betas, a, b);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    T source[most] = {};
+    T target[most];
+    std::memcpy(source, x[r] + i, rest * sizeof(T));
+    const Standardized v = restyle(affine, p, standardize<kCentring>(source, shift[r], scale[r], offset[r]));
+    const VF value = to_floats(v.low, v.high);
+    store_floats(value, target);
+    RoundingTest<T> test(limit.units);
+    test.add(v.low, v.high, value);
+    if (!hn::AllTrue(F(), hn::Or(test.passes(p.threshold), hn::Not(hn::FirstN(F(), rest))))) {
+      settle_block<kCentring>(affine, ladders[r], source, gammas, betas, target, i, rest);
+    }
+    std::memcpy(y[r] + i, target, rest * sizeof(T));
+  }
+}
+
+template <std::size_t kRows, class T, class P>
+void apply(const Affine<T, P>& affine, bool centred, bool shifted, const Batch& batch, std::size_t first, const T* const* x, T* const* y,
+           Ladder* ladders, std::size_t n) {
+  if (!centred) return apply<Centring::none, kRows>(affine, batch, first, x, y, ladders, n);
+  if (shifted) return apply<Centring::shifted, kRows>(affine, batch, first, x, y, ladders, n);
+  return apply<Centring::offset, kRows>(affine, batch, first, x, y, ladders, n);
+}
+
+// Up to a batch of rows.
+template <bool kCentred, class T, class P>
+void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t count,
+                     std::size_t n) {
+  const double c = depth<InDoubles>(n);
+  Batch batch;
+  for (std::size_t r = 0; r < batch_rows; ++r) {
+    batch.shift[r] = batch.sum[r] = 0;
+    batch.squares[r] = 1;
+    if (r >= count) continue;
+    const Sums<InDoubles> sums = sums_of<InDoubles, kCentred, false>(x[r], n, 0.0);
+    if (kCentred) batch.sum[r] = hn::GetLane(hn::SumOfLanes(D(), sums.sum));
+    batch.squares[r] = hn::GetLane(hn::SumOfLanes(D(), sums.squares));
+  }
+  finish(batch, kCentred, static_cast<double>(n), rule.call->epsilon, c);
+  RowKind kinds[batch_rows] = {};
+  bool regular = true;
+  bool shifted = false;
+  for (std::size_t r = 0; r < count; ++r) {
+    if (HWY_LIKELY(batch.relative[r] < 0x1p-40)) continue;
+    kinds[r] = look_again<kCentred>(rule, batch, r, x[r], n, c);
+    regular &= kinds[r] == RowKind::regular;
+    shifted |= batch.shift[r] != 0;
+  }
+  for (std::size_t r = 0; r < count; ++r) {
+    if (kinds[r] == RowKind::regular) ladders[r].estimate = batch.estimate(r);
+  }
+  if (HWY_LIKELY(regular && count == batch_rows)) {
+    apply<batch_rows>(affine, kCentred, shifted, batch, 0, x, y, ladders, n);
+  } else {
+    for (std::size_t r = 0; r < count; ++r) {
+      if (kinds[r] == RowKind::regular) {
+        apply<1>(affine, kCentred, batch.shift[r] != 0, batch, r, x + r, y + r, ladders + r, n);
+      } else if (kinds[r] == RowKind::flat) {
+        flat_row(rule, affine, x[r], y[r], n);
+      } else {
+        for (std::size_t i = 0; i < n; ++i) affine.settle(ladders[r], x[r] + i, i, y[r] + i);
+      }
+    }
+  }
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+// Without vectors, and for f64, the lower rungs do all the work.
+template <class T, class P>
+void normalize_by_ladder(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t count, std::size_t n) {
+  for (std::size_t r = 0; r < count; ++r) {
+    for (std::size_t i = 0; i < n; ++i) affine.settle(ladders[r], x[r] + i, i, y[r] + i);
+  }
+}
+
+// x + residual, rounded to the format of T. `sum` may be either.
+template <class T>
+void add_residual(const T* x, const T* residual, T* sum, std::size_t n) {
+  std::size_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (!std::is_same_v<T, double>) {
+    // In floats the sum of two values of f16 or bf16 needs no second rounding that could differ: 24 >= 2·11 + 2.
+    for (; k + hn::Lanes(F()) <= n; k += hn::Lanes(F())) {
+      store_floats(quieted(hn::Add(load_floats(x + k), load_floats(residual + k))), sum + k);
+    }
+  }
+#endif
+  for (; k < n; ++k) {
+    const auto i = static_cast<std::ptrdiff_t>(k);
+    write(format_of<T>(), round_double(read(format_of<T>(), x, i) + read(format_of<T>(), residual, i), format_of<T>()), sum, i);
+  }
+}
+
+// Rows [begin, end) of a call, in batches.
+template <bool kCentred, class T, class P>
+bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
+  const Call& call = *rule.call;
+  const std::size_t n = call.cols;
+  const Affine<T, P> affine(rule);
+  // Fewer rows at once where a batch of them would leave the cache.
+  const std::size_t batch = HWY_MAX(std::size_t{1}, HWY_MIN(batch_rows, (std::size_t{1} << 19) / (n * sizeof(T) + 1)));
+  // The lower rungs read a row again after some of its y is written, so x is copied where y takes its place.
+  const bool in_place = call.residual == nullptr ? call.y == call.x : call.sum == nullptr;
+  T* copies = nullptr;
+  if (in_place && n != 0) {
+    copies = reinterpret_cast<T*>(scratch(batch * n * sizeof(T)));
+    if (copies == nullptr) return false;
+  }
+  const auto row_of = [](const void* data, std::ptrdiff_t stride, std::size_t row) {
+    return static_cast<const T*>(data) + static_cast<std::ptrdiff_t>(row) * stride;
+  };
+  Ladder ladders[batch_rows];
+  for (std::size_t row = begin; row < end; row += batch) {
+    const std::size_t count = HWY_MIN(batch, end - row);
+    const T* x[batch_rows];
+    T* y[batch_rows];
+    for (std::size_t r = 0; r < count; ++r) {
+      x[r] = row_of(call.x, call.x_stride, row + r);
+      y[r] = const_cast<T*>(row_of(call.y, call.y_stride, row + r));
+      if (call.residual != nullptr) {
+        T* sum = in_place ? copies + r * n : const_cast<T*>(row_of(call.sum, call.sum_stride, row + r));
+        add_residual(x[r], row_of(call.residual, call.residual_stride, row + r), sum, n);
+        x[r] = sum;
+      } else if (in_place && n != 0) {
+        std::memcpy(copies + r * n, x[r], n * sizeof(T));
+        x[r] = copies + r * n;
+      }
+      ladders[r].begin(rule, {x[r], format_of<T>(), n}, counters);
+    }
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (!std::is_same_v<T, double>) {
+      normalize_batch<kCentred>(rule, affine, x, y, ladders, count, n);
+    } else {
+      normalize_by_ladder(affine, x, y, ladders, count, n);
+    }
+#else
+    normalize_by_ladder(affine, x, y, ladders, count, n);
+#endif
+    for (std::size_t r = 0; r < count; ++r) {
+      const auto at = static_cast<std::ptrdiff_t>(row + r);
+      if (call.mean != nullptr) write(call.statistics, ladders[r].mean(), call.mean, at);
+      if (call.rstd != nullptr) write(call.statistics, ladders[r].rstd(), call.rstd, at);
+    }
+  }
+  return true;
+}
 
 }  // namespace
 }  // namespace norma::simd::HWY_NAMESPACE

@@ -20,6 +20,7 @@ enum class Code : std::uint8_t {
   bad_parameter,  // a number or a word that is no value of the field it was given for
   bad_file,       // a file that is not what its format says it must be
   io_error,       // the operating system refused to read or write
+  no_memory,      // what a call needs beside its tensors could not be had
 };
 
 struct [[nodiscard]] Status {

@@ -90,7 +90,7 @@ struct Call {
   Counters* counters = nullptr;
 };
 
-// Computes y and what else is asked for. On any status but ok nothing has been written.
+// Computes y and what else is asked for. On any status but ok nothing has been written; on no_memory rows may be missing.
 Status normalize(const Call& call);
 
 }  // namespace norma::simd
