@@ -3,6 +3,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "fast-inl.h"
 #include "rows-inl.h"
 #include "wide-inl.h"
 
@@ -11,6 +12,14 @@ namespace norma::simd::HWY_NAMESPACE {
 
 template <class T, class P>
 bool rows_of(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (!std::is_same_v<T, double>) {
+    if (rule.call->accuracy == Accuracy::fast) {
+      if (rule.centred()) return normalize_rows_fast<true, T, P>(rule, begin, end, counters);
+      return normalize_rows_fast<false, T, P>(rule, begin, end, counters);
+    }
+  }
+#endif
   if (rule.centred()) return normalize_rows<true, T, P>(rule, begin, end, counters);
   return normalize_rows<false, T, P>(rule, begin, end, counters);
 }

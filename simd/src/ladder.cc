@@ -181,7 +181,7 @@ Bits Ladder::mean() {
   const Estimate& e = estimate;
   const double mean = e.shift - e.offset / e.scale;  // where x̂ = 0
   const double error = e.absolute / e.scale * 1.0001 + 4 * u * (std::abs(mean) + std::abs(e.shift));
-  if (error < std::numeric_limits<double>::infinity()) {
+  if (error < std::abs(mean)) {  // the sign of a zero is for the exact rule
     const Bits below = round_double(mean - error, format);
     if (below == round_double(mean + error, format)) return below;
   }
