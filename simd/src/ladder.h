@@ -51,6 +51,7 @@ struct Rule {
 struct Estimate {
   double shift = 0, scale = 0, offset = 0;
   double relative = std::numeric_limits<double>::infinity(), absolute = std::numeric_limits<double>::infinity();
+  double variance = 0, variance_error = std::numeric_limits<double>::infinity();
 };
 
 // A group's lower rungs. Statistics in double-double and in integers are made when first asked for.

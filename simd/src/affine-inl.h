@@ -1,0 +1,264 @@
+// From sums to estimates, and a block of elements: x̂, y, the test of the rounding, and what follows where it fails.
+
+#if defined(NORMA_SIMD_AFFINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NORMA_SIMD_AFFINE_INL_H_
+#undef NORMA_SIMD_AFFINE_INL_H_
+#else
+#define NORMA_SIMD_AFFINE_INL_H_
+#endif
+
+#include <cmath>
+
+#include "sums-inl.h"
+#include "wide-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace norma::simd::HWY_NAMESPACE {
+namespace {
+
+// Gain and bias of a call.
+template <class T, class P>
+class Affine {
+ public:
+  explicit Affine(const Rule& rule)
+      : gamma(static_cast<const P*>(rule.call->gamma)),
+        beta(static_cast<const P*>(rule.call->beta)),
+        one_plus(rule.call->profile.gain_offset && gamma != nullptr) {}
+
+  // y of an element whose gain and bias have that index, from the lower rungs.
+  void settle(Ladder& ladder, const T* x, std::size_t index, T* y) const {
+    const auto i = static_cast<std::ptrdiff_t>(index);
+    const double gain = gamma != nullptr ? read(format_of<P>(), gamma, i) : 1;
+    const double bias = beta != nullptr ? read(format_of<P>(), beta, i) : 0;
+    const double value = read(format_of<T>(), x, 0);
+    write(format_of<T>(), ladder.settle(value, gamma != nullptr ? &gain : nullptr, beta != nullptr ? &bias : nullptr), y, 0);
+  }
+
+  // The same of a group of equal elements: x̂ is ±0 (for rms_norm of the sign of x), or NaN where ε = 0.
+  void flat(const Rule& rule, const T* x, std::size_t index, T* y) const {
+    const auto i = static_cast<std::ptrdiff_t>(index);
+    double value = rule.centred() ? 0.0 : read(format_of<T>(), x, 0);
+    if (!(rule.call->epsilon > 0)) value = std::numeric_limits<double>::quiet_NaN();
+    if (gamma != nullptr) value *= (one_plus ? 1.0 : 0.0) + read(format_of<P>(), gamma, i);
+    if (beta != nullptr) value += read(format_of<P>(), beta, i);
+    write(format_of<T>(), round_double(value, format_of<T>()), y, 0);
+  }
+
+  const P* gamma;
+  const P* beta;
+  bool one_plus;
+};
+
+// Whether all elements of a group are the same number; stops at the first that is not.
+bool all_equal(const Elements& e) {
+  if (e.count() == 0) return true;
+  const double first = read(e.format, e.data, 0);
+  for (std::size_t i = 0; i < e.runs; ++i) {
+    for (std::size_t j = 0; j < e.run; ++j) {
+      if (read(e.format, e.data, static_cast<std::ptrdiff_t>(i) * e.stride + static_cast<std::ptrdiff_t>(j)) != first) return false;
+    }
+  }
+  return true;
+}
+
+#if HWY_TARGET != HWY_SCALAR
+
+constexpr double u = 0x1p-53;
+
+// What a group is: one with a good estimate, one of equal elements, or one for the lower rungs.
+enum class GroupKind : std::uint8_t { regular, flat, hard };
+
+// The estimates of N groups, N a multiple of the lanes.
+template <std::size_t N>
+struct Estimates {
+  alignas(64) double sum[N];      // Σd
+  alignas(64) double squares[N];  // Σd², d = x − shift
+  alignas(64) double shift[N];
+  alignas(64) double scale[N];
+  alignas(64) double offset[N];
+  alignas(64) double relative[N];
+  alignas(64) double absolute[N];
+  alignas(64) double variance[N];
+  alignas(64) double variance_error[N];
+  GroupKind kind[N];
+
+  [[nodiscard]] Estimate estimate(std::size_t r) const {
+    return {shift[r], scale[r], offset[r], relative[r], absolute[r], variance[r], variance_error[r]};
+  }
+};
+
+// From sums to  x̂ = (x − shift)·scale + offset  and its errors.
+//
+// With q = S²/n and spread = Σd² − q = nσ², in units of u, c the depth of the sums:
+//   Σd is off by (c+1)·Σ|d| <= (c+1)·√(n·Σd²), Σd² by (c+3)·Σd² (differences and products are rounded too);
+//   q by 2(c+1)·√(q·Σd²) + 4q <= (c+1)(q + Σd²) + 4q, and so
+//   the spread by (2c+6)·(Σd² + q), v = spread/n + ε by that over n plus 3v, rstd by half of it relative to v, plus 2.
+// x̂ adds 3 for its own roundings, and 3·|offset| absolute; the mean's error is (c+3)·√(Σd²/n)·rstd.
+// Second orders are in the factor 1 + 2^-9, as the relative error of what is used is kept under 2^-12.
+template <std::size_t N>
+void finish(Estimates<N>& e, std::size_t count, bool centred, double n, double epsilon, double c) {
+  const D d;
+  const VD vn = hn::Set(d, n);
+  const VD unit = hn::Set(d, u * (1 + 0x1p-9));
+  for (std::size_t r = 0; r < count; r += hn::Lanes(d)) {
+    const VD sum = hn::Load(d, e.sum + r);
+    const VD squares = hn::Load(d, e.squares + r);
+    const VD mean = hn::Div(sum, vn);
+    const VD q = hn::Mul(sum, mean);
+    const VD variance = hn::Div(hn::Max(hn::Sub(squares, q), hn::Zero(d)), vn);
+    const VD v = hn::Add(variance, hn::Set(d, epsilon));
+    const VD scale = hn::Div(hn::Set(d, 1.0), hn::Sqrt(v));
+    const VD offset = centred ? hn::Neg(hn::Mul(mean, scale)) : hn::Zero(d);
+    const VD error = hn::Mul(hn::Div(hn::Add(squares, q), vn), hn::Set(d, c + 3));  // half of the variance's, in u
+    const VD relative = hn::Mul(hn::Add(hn::Div(error, v), hn::Set(d, 8.0)), unit);
+    const VD of_mean = hn::Mul(hn::Mul(hn::Sqrt(hn::Div(squares, vn)), scale), hn::Set(d, c + 3));
+    const VD absolute = hn::Mul(hn::MulAdd(hn::Abs(offset), hn::Set(d, 4.0), of_mean), unit);
+    hn::Store(scale, d, e.scale + r);
+    hn::Store(offset, d, e.offset + r);
+    hn::Store(relative, d, e.relative + r);
+    hn::Store(centred ? absolute : hn::Zero(d), d, e.absolute + r);
+    hn::Store(variance, d, e.variance + r);
+    hn::Store(hn::Mul(hn::MulAdd(error, hn::Set(d, 2.0), hn::Mul(variance, hn::Set(d, 3.0))), unit), d, e.variance_error + r);
+  }
+}
+
+// Above this a second look, with the mean as shift, is worth its time; above the next the lower rungs are.
+constexpr double good_estimate = 0x1p-40;
+constexpr double bearable_estimate = 0x1p-34;
+
+// How x̂ comes from x: x·scale, x·scale + offset, or (x − shift)·scale + offset.
+enum class Centring : std::uint8_t { none, offset, shifted };
+
+// What a call's elements may be off by without the test of the rounding noticing, given the largest errors among its groups.
+//
+// |error of y| <= (relative + 6u)·(|y| + |β|) + absolute·|γ| + u·|y| (finish). The part relative to |y| is at most relative/u units of its
+// last place; the rest is at most `budget` units where |y| > a·|γ| + b·|β|. Where a double is rounded to a float before the test, the units
+// are those of a float: half a one for that rounding, and one for all the rest.
+template <class T>
+struct Tolerance {
+  HWY_INLINE Tolerance(double relative, double absolute)
+      : units(wide ? static_cast<std::int32_t>(budget + relative / u) + 9 : 2),
+        a(static_cast<float>((absolute + 0x1p-100) / (budget * unit) * 1.001)),
+        b(static_cast<float>((relative + 8 * u) / (budget * unit) * 1.001)) {}
+
+  static constexpr bool wide = std::is_same_v<T, float>;
+  static constexpr double budget = wide ? 0x1p16 : 1;
+  static constexpr double unit = wide ? u : 0x1p-24;
+  std::int32_t units;
+  float a, b;
+};
+
+// Two vectors of doubles: a block.
+struct Block {
+  VD low, high;
+};
+
+// Gain, bias, and the magnitude of y below which a block's errors are not covered by the tolerance.
+struct Column {
+  Block gain, bias;
+  VF threshold;
+};
+
+template <class T, class P>
+HWY_INLINE Column column_of(const Affine<T, P>& affine, const P* gamma, const P* beta, VF a, VF b) {
+  const std::size_t half = hn::Lanes(D());
+  Column p;
+  p.gain.low = p.gain.high = hn::Set(D(), 1.0);
+  p.bias.low = p.bias.high = hn::Zero(D());
+  p.threshold = hn::Set(F(), RoundingTest<T>::least);
+  VF gain = hn::Set(F(), 1.0F);
+  if (affine.gamma != nullptr) {
+    p.gain.low = load_doubles(gamma);
+    p.gain.high = load_doubles(gamma + half);
+    gain = load_floats(gamma);
+    if (affine.one_plus) {
+      p.gain.low = hn::Add(p.gain.low, hn::Set(D(), 1.0));
+      p.gain.high = hn::Add(p.gain.high, hn::Set(D(), 1.0));
+      gain = hn::Add(hn::Abs(gain), hn::Set(F(), 1.0F));
+    }
+  }
+  if (affine.beta != nullptr) {
+    p.bias.low = load_doubles(beta);
+    p.bias.high = load_doubles(beta + half);
+    p.threshold = hn::MulAdd(hn::Abs(load_floats(beta)), b, p.threshold);
+  }
+  p.threshold = hn::MulAdd(hn::Abs(gain), a, p.threshold);
+  return p;
+}
+
+template <Centring kCentring>
+HWY_INLINE VD standardize(VD x, VD shift, VD scale, VD offset) {
+  if constexpr (kCentring == Centring::none)
+    return hn::Mul(x, scale);
+  else if constexpr (kCentring == Centring::offset)
+    return hn::MulAdd(x, scale, offset);
+  else
+    return hn::MulAdd(hn::Sub(x, shift), scale, offset);
+}
+
+HWY_INLINE Block restyle(const Column& p, bool has_bias, const Block xhat) {
+  if (!has_bias) return {hn::Mul(xhat.low, p.gain.low), hn::Mul(xhat.high, p.gain.high)};
+  return {hn::MulAdd(xhat.low, p.gain.low, p.bias.low), hn::MulAdd(xhat.high, p.gain.high, p.bias.high)};
+}
+
+struct Standard {
+  Block shift, scale, offset;
+};
+struct Errors {
+  Block relative, absolute;
+};
+
+template <Centring kCentring, class T>
+HWY_INLINE Block standardize(const T* x, const Standard& s) {
+  return {standardize<kCentring>(load_doubles(x), s.shift.low, s.scale.low, s.offset.low),
+          standardize<kCentring>(load_doubles(x + hn::Lanes(D())), s.shift.high, s.scale.high, s.offset.high)};
+}
+
+// Elements of a block, some of which failed the test they share with others: y is there already, and it is right where a tighter test says
+// so. What still fails goes to settle(k), k from 0 to count.
+template <Centring kCentring, class T, class Settle>
+HWY_NOINLINE void look_closer(const Standard& s, const Errors& e, const Column& p, bool has_bias, std::int32_t units, const T* x,
+                              std::size_t count, const Settle& settle) {
+  const Block xhat = standardize<kCentring>(x, s);
+  const Block value = restyle(p, has_bias, xhat);
+  const VF rounded = to_floats(value.low, value.high);
+  MF passes = hn::FirstN(F(), 0);
+  if constexpr (std::is_same_v<T, float>) {
+    // Both ends of the interval round alike. Comparing bits keeps zeros of different sign apart, comparing values lets no NaN pass.
+    const auto error = [](VD h, VD g, VD v, VD relative, VD absolute) HWY_ATTR {
+      const VD of_xhat = hn::MulAdd(hn::Abs(h), hn::Add(relative, hn::Set(D(), 8 * u)), absolute);
+      return hn::MulAdd(hn::Abs(g), of_xhat, hn::Mul(hn::Abs(v), hn::Set(D(), 4 * u)));
+    };
+    const VD e0 = error(xhat.low, p.gain.low, value.low, e.relative.low, e.absolute.low);
+    const VD e1 = error(xhat.high, p.gain.high, value.high, e.relative.high, e.absolute.high);
+    const VF below = to_floats(hn::Sub(value.low, e0), hn::Sub(value.high, e1));
+    const VF above = to_floats(hn::Add(value.low, e0), hn::Add(value.high, e1));
+    passes = hn::And(hn::Eq(below, above), hn::RebindMask(F(), hn::Eq(hn::BitCast(I(), below), hn::BitCast(I(), above))));
+  } else {
+    RoundingTest<T> test(units);
+    test.add(value.low, value.high, rounded);
+    passes = test.passes(p.threshold);
+  }
+  if constexpr (kCentring == Centring::none) {
+    // A zero in is a zero out, if the gain is finite and there is no bias: what sparse inputs consist of.
+    if (!has_bias) passes = hn::Or(passes, hn::And(hn::Eq(load_floats(x), hn::Zero(F())), hn::Eq(rounded, hn::Zero(F()))));
+  }
+  std::uint8_t bits[HWY_MAX(8, HWY_MAX_BYTES / sizeof(float) / 8)] = {};
+  hn::StoreMaskBits(F(), passes, bits);
+  for (std::size_t k = 0; k < count; ++k) {
+    if ((bits[k / 8] >> (k % 8) & 1) == 0) settle(k);
+  }
+}
+
+HWY_INLINE Block both(VD v) { return {v, v}; }
+HWY_INLINE Block both(double v) { return both(hn::Set(D(), v)); }
+HWY_INLINE Standard standard_of(const Estimate& e) { return {both(e.shift), both(e.scale), both(e.offset)}; }
+HWY_INLINE Errors errors_of(const Estimate& e) { return {both(e.relative), both(e.absolute)}; }
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+}  // namespace
+}  // namespace norma::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
