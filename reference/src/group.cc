@@ -7,6 +7,29 @@ namespace norma {
 
 Dyadic from_double(double value) { return Dyadic(decode(Format::f64, std::bit_cast<Bits>(value))); }
 
+namespace {
+
+void with_running(const Spec& spec, const Dyadic& numerator, const Integer& denominator, const Dyadic& old, Mode mode,
+                  const std::function<void(const Real&)>& use) {
+  const Dyadic momentum = from_double(spec.momentum);
+  const Dyadic complement = add(Dyadic(1), -momentum, mode);
+  const bool of_new = spec.profile.momentum == Momentum::weight_of_new;
+  const Dyadic kept = (of_new ? complement : momentum) * old;
+  use(affine(of_new ? &momentum : &complement, numerator, Surd::ratio(1, denominator), &kept, mode));
+}
+
+}  // namespace
+
+void with_running_mean(const Spec& spec, const Group& group, const Dyadic& old, Mode mode, const std::function<void(const Real&)>& use) {
+  with_running(spec, group.sum, group.s, old, mode, use);
+}
+
+void with_running_variance(const Spec& spec, const Group& group, const Dyadic& old, Mode mode,
+                           const std::function<void(const Real&)>& use) {
+  const bool biased = spec.profile.running_variance == Estimator::biased;
+  with_running(spec, group.spread, group.s * (biased ? group.s : group.s - 1), old, mode, use);
+}
+
 Moments::Moments(const OpInfo& op, Mode rounding) : centred(op.centred), mode(rounding) {
   sum.negative = centred && mode != Mode::down;  // IEEE 754's neutral element of addition is −0, but +0 when rounding down
 }

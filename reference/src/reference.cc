@@ -55,10 +55,8 @@ class Evaluation {
     if (wants(Role::mean)) give(Role::mean, at, affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr, mode_));
     if (wants(Role::variance)) give(Role::variance, at, affine(nullptr, g.spread, Surd::ratio(1, g.z), nullptr, mode_));
     if (wants(Role::rstd)) give(Role::rstd, at, affine(nullptr, Dyadic(g.s), g.kappa, nullptr, mode_));
-    if (wants(Role::running_mean)) update(Role::running_mean, at, g.sum, g.s);
-    if (wants(Role::running_variance)) {
-      update(Role::running_variance, at, g.spread, g.s * (spec_.profile.running_variance == Estimator::biased ? g.s : g.s - 1));
-    }
+    if (wants(Role::running_mean)) update(Role::running_mean, at, g, with_running_mean);
+    if (wants(Role::running_variance)) update(Role::running_variance, at, g, with_running_variance);
 
     const Surd per_s = wants(Role::deviation) ? Surd::ratio(1, g.s) : one_;
     walk(nest_.in_group, at, [&](const Offsets& i) {
@@ -89,15 +87,11 @@ class Evaluation {
     return affine(inputs_[Role::gamma] ? &gamma : nullptr, deviation, kappa, inputs_[Role::beta] ? &beta : nullptr, mode_);
   }
 
-  // (1 − m)·old + m·numerator/denominator, m the weight of the new value.
-  void update(Role role, const Offsets& at, const Dyadic& numerator, const Integer& denominator) const {
+  // An empty batch leaves the running statistics as they are.
+  void update(Role role, const Offsets& at, const Group& g, decltype(with_running_mean)& rule) const {
     const Dyadic old = input(role, at);
     if (nest_.n == 0) return give(role, at, Real(old));
-    const Dyadic momentum = from_double(spec_.momentum);
-    const Dyadic complement = add(Dyadic(1), -momentum, mode_);
-    const bool of_new = spec_.profile.momentum == Momentum::weight_of_new;
-    const Dyadic kept = (of_new ? complement : momentum) * old;
-    give(role, at, affine(of_new ? &momentum : &complement, numerator, Surd::ratio(1, denominator), &kept, mode_));
+    rule(spec_, g, old, mode_, [&](const Real& value) { give(role, at, value); });
   }
 
   const Spec& spec_;

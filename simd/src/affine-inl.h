@@ -224,10 +224,11 @@ HWY_NOINLINE void look_closer(const Standard& s, const Errors& e, const Column& 
   const VF rounded = to_floats(value.low, value.high);
   MF passes = hn::FirstN(F(), 0);
   if constexpr (std::is_same_v<T, float>) {
-    // Both ends of the interval round alike. Comparing bits keeps zeros of different sign apart, comparing values lets no NaN pass.
+    // Both ends of the interval round alike. Comparing bits keeps zeros of different sign apart, comparing values lets no NaN pass, and an
+    // interval is never empty, so that none is a zero of unknown sign.
     const auto error = [](VD h, VD g, VD v, VD relative, VD absolute) HWY_ATTR {
       const VD of_xhat = hn::MulAdd(hn::Abs(h), hn::Add(relative, hn::Set(D(), 8 * u)), absolute);
-      return hn::MulAdd(hn::Abs(g), of_xhat, hn::Mul(hn::Abs(v), hn::Set(D(), 4 * u)));
+      return hn::MulAdd(hn::Abs(g), of_xhat, hn::MulAdd(hn::Abs(v), hn::Set(D(), 4 * u), hn::Set(D(), 0x1p-400)));
     };
     const VD e0 = error(xhat.low, p.gain.low, value.low, e.relative.low, e.absolute.low);
     const VD e1 = error(xhat.high, p.gain.high, value.high, e.relative.high, e.absolute.high);

@@ -3,6 +3,8 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "channels-inl.h"
+#include "columns-inl.h"
 #include "fast-inl.h"
 #include "rows-inl.h"
 #include "wide-inl.h"
@@ -24,20 +26,35 @@ bool rows_of(const Rule& rule, std::size_t begin, std::size_t end, Counters& cou
   return normalize_rows<false, T, P>(rule, begin, end, counters);
 }
 
-bool Rows(const Rule& given, std::size_t begin, std::size_t end, Counters& counters) {
+// Calls kernel<T, P>() for the formats of a call.
+template <class Kernel>
+bool with_formats(const Rule& given, const Kernel& kernel) {
   Rule rule = given;
   rule.moments = &WideMomentsOf;
   const bool same = rule.call->params == rule.call->format;
   switch (rule.call->format) {
     case Format::f32:
-      return rows_of<float, float>(rule, begin, end, counters);
+      return kernel(rule, float(), float());
     case Format::f64:
-      return same ? rows_of<double, double>(rule, begin, end, counters) : rows_of<double, float>(rule, begin, end, counters);
+      return same ? kernel(rule, double(), double()) : kernel(rule, double(), float());
     case Format::f16:
-      return same ? rows_of<float16_t, float16_t>(rule, begin, end, counters) : rows_of<float16_t, float>(rule, begin, end, counters);
+      return same ? kernel(rule, float16_t(), float16_t()) : kernel(rule, float16_t(), float());
     default:
-      return same ? rows_of<bfloat16_t, bfloat16_t>(rule, begin, end, counters) : rows_of<bfloat16_t, float>(rule, begin, end, counters);
+      return same ? kernel(rule, bfloat16_t(), bfloat16_t()) : kernel(rule, bfloat16_t(), float());
   }
+}
+
+bool Rows(const Rule& given, std::size_t begin, std::size_t end, Counters& counters) {
+  return with_formats(given,
+                      [&](const Rule& rule, auto t, auto p) { return rows_of<decltype(t), decltype(p)>(rule, begin, end, counters); });
+}
+bool Runs(const Rule& given, std::size_t begin, std::size_t end, Counters& counters) {
+  return with_formats(
+      given, [&](const Rule& rule, auto t, auto p) { return normalize_runs<decltype(t), decltype(p)>(rule, begin, end, counters); });
+}
+bool Columns(const Rule& given, std::size_t begin, std::size_t end, Counters& counters) {
+  return with_formats(
+      given, [&](const Rule& rule, auto t, auto p) { return normalize_columns<decltype(t), decltype(p)>(rule, begin, end, counters); });
 }
 
 }  // namespace norma::simd::HWY_NAMESPACE
@@ -47,9 +64,17 @@ HWY_AFTER_NAMESPACE();
 namespace norma::simd {
 
 HWY_EXPORT(Rows);
+HWY_EXPORT(Runs);
+HWY_EXPORT(Columns);
 
 bool rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
   return HWY_DYNAMIC_DISPATCH(Rows)(rule, begin, end, counters);
+}
+bool runs(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
+  return HWY_DYNAMIC_DISPATCH(Runs)(rule, begin, end, counters);
+}
+bool columns(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
+  return HWY_DYNAMIC_DISPATCH(Columns)(rule, begin, end, counters);
 }
 
 }  // namespace norma::simd

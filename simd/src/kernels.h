@@ -7,8 +7,21 @@
 
 namespace norma::simd {
 
-// Rows [begin, end) of layer_norm or rms_norm, whose strides are not 0. False if there was no memory; then rows may be missing.
+// Each returns false if there was no memory; then some of y may be missing. No stride of the call is 0.
+
+// Rows [begin, end) of layer_norm or rms_norm.
 bool rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters);
+// Groups [begin, end) of the other ops in channels_first memory.
+bool runs(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters);
+// Units [begin, end) of the other ops in channels_last memory: groups_of_unit adjacent groups of a case, or of the batch.
+bool columns(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters);
+
+// As many groups as fit a slice of columns, so that a vector is full of them, and one if that is wider.
+inline constexpr std::size_t slice_columns = 64;
+inline std::size_t groups_of_unit(const Call& call) {
+  const std::size_t channels = call.op == Op::group_norm ? call.channels / call.groups : 1;
+  return channels >= slice_columns ? 1 : slice_columns / channels;
+}
 
 // A buffer of this thread, kept until it ends; null if there is no memory.
 std::byte* scratch(std::size_t bytes);

@@ -53,10 +53,13 @@ Bits round_double(double value, Format format) {
 }
 
 std::optional<Bits> round_within(DoubleDouble value, double error, Format format) {
-  // Beyond these a neighbouring double is no neighbour any more, or an error term has underflowed.
-  if (!(std::abs(value.hi) < 0x1p1000 && std::abs(value.hi) > 0x1p-900 && error < std::abs(value.hi) * u * 0.25)) return std::nullopt;
-  const Bits below = round(digits_of(value.hi, value.lo - error), format).bits;
-  const Bits above = round(digits_of(value.hi, value.lo + error), format).bits;
+  const double magnitude = std::abs(value.hi);
+  // Beyond these an error term has underflowed, or the next double is infinite; and NaN compares false.
+  if (!(magnitude < 0x1p1000 && magnitude > 0x1p-900 && error < magnitude)) return std::nullopt;
+  const bool tight = error < magnitude * u * 0.25;
+  const double slack = error * (1 + 0x1p-10) + 4 * u * magnitude;
+  const Bits below = tight ? round(digits_of(value.hi, value.lo - error), format).bits : round_double(value.hi - slack, format);
+  const Bits above = tight ? round(digits_of(value.hi, value.lo + error), format).bits : round_double(value.hi + slack, format);
   if (below != above) return std::nullopt;
   return below;
 }
@@ -79,6 +82,14 @@ void write(Format format, Bits bits, void* to, std::ptrdiff_t index) {
 
 const Ladder::Wide& Ladder::wide() {
   if (wide_) return *wide_;
+  if (given_) {
+    Wide& w = wide_.emplace();
+    w.shift = given_->first;
+    const DoubleDouble v = two_sum(given_->second, rule_->call->epsilon);
+    w.rstd = reciprocal_root(v);
+    w.rstd_error = v.hi > 0x1p-900 && v.hi < 0x1p900 ? 64 * u * u : std::numeric_limits<double>::infinity();
+    return w;
+  }
   const bool centred = rule_->centred();
   const auto n = static_cast<double>(elements_.count());
   WideMoments m = rule_->moments(elements_, 0);
@@ -95,7 +106,9 @@ const Ladder::Wide& Ladder::wide() {
     spread = spread - square;
     spread_error += 2 * std::abs(m.sum.hi) * w.mean_error + 16 * u * u * (std::abs(square.hi) + m.squares.hi);
   }
-  const DoubleDouble v = spread / n + rule_->call->epsilon;
+  w.variance = spread / n;
+  w.variance_error = spread_error / n + 8 * u * u * w.variance.hi;
+  const DoubleDouble v = w.variance + rule_->call->epsilon;
   w.rstd = reciprocal_root(v);
   const double v_error = (spread_error / n + 8 * u * u * (v.hi + spread.hi / n)) / v.hi;
   w.rstd_error = v_error < 0x1p-30 ? v_error + 64 * u * u : std::numeric_limits<double>::infinity();
@@ -104,6 +117,7 @@ const Ladder::Wide& Ladder::wide() {
 
 const Group& Ladder::exact() {
   if (exact_) return *exact_;
+  if (given_) return exact_.emplace(rule_->spec, dyadic(given_->first), dyadic(given_->second));
   Moments moments(info(rule_->spec.op), Mode::nearest_even);
   const auto* data = static_cast<const std::byte*>(elements_.data);
   const int bytes = info(elements_.format).bytes();
@@ -121,8 +135,14 @@ void Ladder::begin(const Rule& rule, const Elements& elements, Counters& counter
   elements_ = elements;
   counters_ = &counters;
   estimate = {};
+  given_.reset();
   wide_.reset();
   exact_.reset();
+}
+
+void Ladder::begin(const Rule& rule, double mean, double variance, Counters& counters) {
+  begin(rule, Elements{}, counters);
+  given_.emplace(mean, variance);
 }
 
 Bits Ladder::settle(double x, const double* gamma, const double* beta) {
@@ -135,11 +155,13 @@ Bits Ladder::settle(double x, const double* gamma, const double* beta) {
   const double y = beta != nullptr ? product + *beta : product;
   const double error = std::abs(gain) * (xhat_error + 4 * u * std::abs(xhat)) + 4 * u * std::abs(y);
   if (error < std::numeric_limits<double>::infinity()) {
-    // A product that is exactly zero, of known sign, leaves beta alone: sparse inputs of rms_norm, pruned channels.
+    // A product that is exactly zero, of known sign, leaves beta alone: sparse inputs of rms_norm, pruned channels. Where zero is merely
+    // possible its sign is not known.
     const bool certain = gain == 0 ? std::abs(xhat) > xhat_error : x == 0 && !rule_->centred();
     const bool zero = gain == 0 && beta != nullptr && *beta != 0;
     const Bits below = round_double(certain || zero ? y : y - error, format);
-    if (certain || zero || below == round_double(y + error, format)) return below;
+    const bool apart = std::abs(y) > error;
+    if (certain || zero || (apart && below == round_double(y + error, format))) return below;
   }
   if (const std::optional<Bits> bits = settle_wide(x, gamma, beta)) {
     ++counters_->double_double;
@@ -176,18 +198,32 @@ Bits Ladder::settle_exactly(double x, const double* gamma, const double* beta) {
   return round(affine(gamma != nullptr ? &gain : nullptr, deviation, g.kappa, beta != nullptr ? &bias : nullptr), rule_->call->format).bits;
 }
 
+Ladder::Known Ladder::estimated_mean() const {
+  const double mean = estimate.shift - estimate.offset / estimate.scale;  // where x̂ = 0
+  return {{mean, 0}, estimate.absolute / estimate.scale * 1.0001 + 4 * u * (std::abs(mean) + std::abs(estimate.shift))};
+}
+
+Ladder::Known Ladder::wide_mean() {
+  const Wide& w = wide();
+  return {w.mean + w.shift, w.mean_error + 8 * u * u * (std::abs(w.shift) + std::abs(w.mean.hi))};
+}
+
+std::optional<Bits> Ladder::updated(double old, Known statistic) const {
+  const DoubleDouble momentum{rule_->spec.momentum, 0};
+  const DoubleDouble complement = two_sum(1, -rule_->spec.momentum);
+  const bool of_new = rule_->spec.profile.momentum == Momentum::weight_of_new;
+  const DoubleDouble kept = (of_new ? complement : momentum) * old;
+  const DoubleDouble taken = statistic.value * (of_new ? momentum : complement);
+  const double error = statistic.error + 32 * u * u * (std::abs(kept.hi) + std::abs(taken.hi));  // both weights are at most 1
+  return round_within(kept + taken, error, rule_->call->statistics);
+}
+
 Bits Ladder::mean() {
   const Format format = rule_->call->statistics;
-  const Estimate& e = estimate;
-  const double mean = e.shift - e.offset / e.scale;  // where x̂ = 0
-  const double error = e.absolute / e.scale * 1.0001 + 4 * u * (std::abs(mean) + std::abs(e.shift));
-  if (error < std::abs(mean)) {  // the sign of a zero is for the exact rule
-    const Bits below = round_double(mean - error, format);
-    if (below == round_double(mean + error, format)) return below;
+  for (const bool first : {true, false}) {
+    const Known known = first ? estimated_mean() : wide_mean();
+    if (const std::optional<Bits> bits = round_within(known.value, known.error, format)) return *bits;
   }
-  const Wide& w = wide();
-  const double wide_error = w.mean_error + 8 * u * u * (std::abs(w.shift) + std::abs(w.mean.hi));
-  if (const std::optional<Bits> bits = round_within(w.mean + w.shift, wide_error, format)) return *bits;
   const Group& g = exact();
   return round(affine(nullptr, g.sum, Surd::ratio(1, g.s), nullptr), format).bits;
 }
@@ -195,14 +231,39 @@ Bits Ladder::mean() {
 Bits Ladder::rstd() {
   const Format format = rule_->call->statistics;
   const double error = estimate.scale * (estimate.relative + 4 * u);
-  if (error < std::numeric_limits<double>::infinity()) {
-    const Bits below = round_double(estimate.scale - error, format);
-    if (below == round_double(estimate.scale + error, format)) return below;
-  }
+  if (const std::optional<Bits> bits = round_within({estimate.scale, 0}, error, format)) return *bits;
   const Wide& w = wide();
   if (const std::optional<Bits> bits = round_within(w.rstd, w.rstd.hi * w.rstd_error, format)) return *bits;
   const Group& g = exact();
   return round(affine(nullptr, Dyadic(g.s), g.kappa, nullptr), format).bits;
+}
+
+Bits Ladder::running_mean(double old) {
+  const Format format = rule_->call->statistics;
+  if (elements_.count() == 0) return round_double(old, format);
+  for (const bool first : {true, false}) {
+    if (const std::optional<Bits> bits = updated(old, first ? estimated_mean() : wide_mean())) return *bits;
+  }
+  Bits bits = 0;
+  with_running_mean(rule_->spec, exact(), dyadic(old), Mode::nearest_even, [&](const Real& y) { bits = round(y, format).bits; });
+  return bits;
+}
+
+Bits Ladder::running_variance(double old) {
+  const Format format = rule_->call->statistics;
+  if (elements_.count() == 0) return round_double(old, format);
+  const auto n = static_cast<double>(elements_.count());
+  const bool biased = rule_->spec.profile.running_variance == Estimator::biased;
+  const DoubleDouble factor = biased ? DoubleDouble{1, 0} : DoubleDouble{n, 0} / (n - 1);  // of one element not finite
+  const auto with_factor = [&](DoubleDouble value, double error) {
+    return Known{value * factor, factor.hi * 1.0001 * (error + 16 * u * u * value.hi)};
+  };
+  if (const auto bits = updated(old, with_factor({estimate.variance, 0}, estimate.variance_error))) return *bits;
+  const Wide& w = wide();
+  if (const auto bits = updated(old, with_factor(w.variance, w.variance_error))) return *bits;
+  Bits bits = 0;
+  with_running_variance(rule_->spec, exact(), dyadic(old), Mode::nearest_even, [&](const Real& y) { bits = round(y, format).bits; });
+  return bits;
 }
 
 }  // namespace norma::simd

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "norma/group.h"
 #include "norma/simd.h"
@@ -60,19 +61,36 @@ class Ladder {
   Estimate estimate;
 
   void begin(const Rule& rule, const Elements& elements, Counters& counters);
+  // The same for given statistics.
+  void begin(const Rule& rule, double mean, double variance, Counters& counters);
+  [[nodiscard]] const Elements& elements() const { return elements_; }
+
   // y for an element x; a null gamma or beta is none.
   [[nodiscard]] Bits settle(double x, const double* gamma, const double* beta);
   [[nodiscard]] Bits mean();
   [[nodiscard]] Bits rstd();
+  // From the old value of a running statistic to the new one; of an empty group the old one.
+  [[nodiscard]] Bits running_mean(double old);
+  [[nodiscard]] Bits running_variance(double old);
 
  private:
   struct Wide {
     double shift = 0;
     DoubleDouble mean;  // of x − shift
     DoubleDouble rstd;
-    double mean_error = 0;  // absolute
-    double rstd_error = 0;  // relative
+    DoubleDouble variance;      // without epsilon
+    double mean_error = 0;      // absolute
+    double rstd_error = 0;      // relative
+    double variance_error = 0;  // absolute
   };
+  // The mean, and the variance the profile wants, as far as the estimate or the wide sums know them.
+  struct Known {
+    DoubleDouble value;
+    double error = 0;
+  };
+  [[nodiscard]] Known estimated_mean() const;
+  [[nodiscard]] Known wide_mean();
+  [[nodiscard]] std::optional<Bits> updated(double old, Known statistic) const;
   [[nodiscard]] const Wide& wide();
   [[nodiscard]] const Group& exact();
   [[nodiscard]] std::optional<Bits> settle_wide(double x, const double* gamma, const double* beta);
@@ -81,13 +99,14 @@ class Ladder {
   const Rule* rule_ = nullptr;
   Elements elements_;
   Counters* counters_ = nullptr;
+  std::optional<std::pair<double, double>> given_;  // mean and variance
   std::optional<Wide> wide_;
   std::optional<Group> exact_;
 };
 
 // `value` rounded to `format`, to nearest even; a NaN becomes the canonical one.
 [[nodiscard]] Bits round_double(double value, Format format);
-// The bits on which all of [value − error, value + error] agree, if they do.
+// The bits on which all of [value − error, value + error] agree, if they do; never those of a zero, whose sign is another matter.
 [[nodiscard]] std::optional<Bits> round_within(DoubleDouble value, double error, Format format);
 
 [[nodiscard]] double read(Format format, const void* from, std::ptrdiff_t index);

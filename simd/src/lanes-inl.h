@@ -43,6 +43,33 @@ constexpr Format format_of() {
   return Format::bf16;
 }
 
+// Highway emulates the conversions of f16 where there is no instruction for them, without infinities, NaNs or rounding to nearest even.
+#if HWY_TARGET == HWY_SCALAR || (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2)
+constexpr bool native_f16 = false;
+#else
+constexpr bool native_f16 = true;
+#endif
+
+template <class DF>
+HWY_INLINE hn::Vec<DF> floats_of(DF f, const float16_t* from) {
+  if constexpr (native_f16) {
+    return hn::PromoteTo(f, hn::LoadU(hn::Rebind<float16_t, DF>(), from));
+  } else {
+    // The bits of a half in the place of a float's, which makes the exponent too small by 112; infinities and NaNs get the largest one.
+    const hn::RebindToSigned<DF> i;
+    const auto half = hn::PromoteTo(i, hn::LoadU(hn::Rebind<std::uint16_t, DF>(), reinterpret_cast<const std::uint16_t*>(from)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(half, hn::Set(i, 0x7fff)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(i, 0x8000)));
+    const auto scaled = hn::BitCast(i, hn::Mul(hn::BitCast(f, magnitude), hn::Set(f, 0x1p112F)));
+    const auto special = hn::Gt(magnitude, hn::Set(i, 0x7bff << 13));
+    return hn::BitCast(f, hn::Or(sign, hn::IfThenElse(special, hn::Or(magnitude, hn::Set(i, 0x7f800000)), scaled)));
+  }
+}
+template <class DF>
+HWY_INLINE hn::Vec<DF> floats_of(DF f, const bfloat16_t* from) {
+  return hn::PromoteTo(f, hn::LoadU(hn::Rebind<bfloat16_t, DF>(), from));
+}
+
 // As many elements as there are doubles in a vector.
 template <class T>
 HWY_INLINE VD load_doubles(const T* from) {
@@ -51,7 +78,7 @@ HWY_INLINE VD load_doubles(const T* from) {
   else if constexpr (std::is_same_v<T, float>)
     return hn::PromoteTo(D(), hn::LoadU(H(), from));
   else
-    return hn::PromoteTo(D(), hn::PromoteTo(H(), hn::LoadU(hn::Rebind<T, D>(), from)));
+    return hn::PromoteTo(D(), floats_of(H(), from));
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -62,7 +89,7 @@ HWY_INLINE VF load_floats(const T* from) {
   if constexpr (std::is_same_v<T, float>)
     return hn::LoadU(F(), from);
   else
-    return hn::PromoteTo(F(), hn::LoadU(hn::Rebind<T, F>(), from));
+    return floats_of(F(), from);
 }
 
 HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low)); }
@@ -74,8 +101,23 @@ template <class T>
 HWY_INLINE void store_floats(VF v, T* to) {
   if constexpr (std::is_same_v<T, float>) {
     hn::StoreU(v, F(), to);
-  } else if constexpr (std::is_same_v<T, float16_t>) {
+  } else if constexpr (std::is_same_v<T, float16_t> && native_f16) {
     hn::StoreU(hn::DemoteTo(hn::Rebind<float16_t, F>(), v), hn::Rebind<float16_t, F>(), to);
+  } else if constexpr (std::is_same_v<T, float16_t>) {
+    const hn::Rebind<std::uint16_t, F> u16;
+    const VI bits = hn::BitCast(I(), v);
+    const VI magnitude = hn::And(bits, hn::Set(I(), 0x7fffffff));
+    const VI sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(I(), 0x8000));
+    // As below for bf16, after taking 112 from the exponent; what is beyond becomes infinity.
+    const VI odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(I(), 1));
+    const VI carried = hn::ShiftRight<13>(hn::Add(magnitude, hn::Add(odd, hn::Set(I(), 0xfff - (112 << 23)))));
+    const VI normal = hn::Min(carried, hn::Set(I(), 0x7c00));
+    // The last place of 1/2 is that of a subnormal half: the addition rounds.
+    const VF half = hn::Set(F(), 0.5F);
+    const VI small = hn::Sub(hn::BitCast(I(), hn::Add(hn::BitCast(F(), magnitude), half)), hn::BitCast(I(), half));
+    VI rounded = hn::IfThenElse(hn::Lt(magnitude, hn::Set(I(), 113 << 23)), small, normal);
+    rounded = hn::IfThenElse(hn::Gt(magnitude, hn::Set(I(), 0x7f800000)), hn::Set(I(), 0x7e00), rounded);
+    hn::StoreU(hn::DemoteTo(u16, hn::Or(sign, rounded)), u16, reinterpret_cast<std::uint16_t*>(to));
   } else {
     // Half a unit in the last place less a bit, and the bit of the even neighbour; a carry out of the significand is right, out of the
     // largest value it makes infinity.

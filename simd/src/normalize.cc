@@ -12,10 +12,21 @@ namespace {
 
 bool by_rows(Op op) { return op == Op::layer_norm || op == Op::rms_norm; }
 
-// Contiguous extent of one row of x (simd.h), and how many rows there are.
+// Contiguous extent of one row of x (simd.h), how many rows there are, and how many elements a group has.
 std::size_t row_length(const Call& call) {
   if (by_rows(call.op)) return call.cols;
   return call.layout == Layout::channels_first ? call.channels * call.positions : call.channels;
+}
+
+std::size_t row_count(const Call& call) {
+  if (by_rows(call.op)) return call.rows;
+  return call.layout == Layout::channels_first ? call.cases : call.cases * call.positions;
+}
+
+std::size_t group_size(const Call& call) {
+  if (by_rows(call.op)) return call.cols;
+  if (info(call.op).grouping == Grouping::channel) return call.cases * call.positions;
+  return call.positions * (call.op == Op::group_norm ? call.channels / call.groups : 1);
 }
 
 // ---- Validation -----------------------------------------------------------------------------------------------------------------------
@@ -34,7 +45,6 @@ Status validate(const Call& call) {
   if (call.accuracy != Accuracy::correctly_rounded && call.accuracy != Accuracy::fast) {
     return refuse(Code::bad_parameter, "accuracy", "correctly_rounded or fast");
   }
-  if (!by_rows(call.op)) return refuse(Code::bad_parameter, "op", "layer_norm or rms_norm");  // the others are to come
   Profile offered;
   offered.gain_offset = call.profile.gain_offset;
   offered.running_variance = call.profile.running_variance;
@@ -57,9 +67,20 @@ Status validate(const Call& call) {
   if (by_rows(call.op)) {
     if (call.cols > largest_group) return refuse(Code::bad_shape, "cols", "at most 2^31");
     if (!multiplies(call.rows, call.cols, most)) return refuse(Code::bad_shape, "rows x cols", "a product that fits the address space");
+  } else {
+    if (call.layout != Layout::channels_first && call.layout != Layout::channels_last) {
+      return refuse(Code::bad_parameter, "layout", "channels_first or channels_last");
+    }
+    if (call.op == Op::group_norm && (call.groups == 0 || call.channels % call.groups != 0)) {
+      return refuse(Code::bad_groups, "groups", "a divisor of the number of channels");
+    }
+    if (!multiplies(call.cases, call.positions, most) || !multiplies(call.cases * call.positions, call.channels, most)) {
+      return refuse(Code::bad_shape, "cases x channels x positions", "a product that fits the address space");
+    }
+    if (group_size(call) > largest_group) return refuse(Code::bad_shape, "a group", "at most 2^31 elements");
   }
   const std::size_t length = row_length(call);
-  const std::size_t rows = call.rows;
+  const std::size_t rows = row_count(call);
   const auto check_stride = [&](std::string_view name, std::ptrdiff_t stride, bool output) -> Status {
     if (stride == 0 || rows <= 1) return {};
     const std::size_t magnitude = stride < 0 ? std::size_t{0} - static_cast<std::size_t>(stride) : static_cast<std::size_t>(stride);
@@ -79,7 +100,9 @@ Status validate(const Call& call) {
     return refuse(Code::bad_tensor, "residual", "null: only layer_norm and rms_norm add one");
   if (call.sum != nullptr && call.residual == nullptr) return refuse(Code::bad_tensor, "sum", "null where there is no residual");
   if (call.sum != nullptr && call.sum == call.y) return refuse(Code::bad_tensor, "sum", "another tensor than y");
-  if (call.mean != nullptr && !op.centred) return refuse(Code::bad_tensor, "mean", "null: rms_norm has none");
+  if (call.mean != nullptr && (!op.centred || op.given_statistics)) {
+    return refuse(Code::bad_tensor, "mean", "null: rms_norm has none, and batch_norm_inference is given it");
+  }
   const auto stride_of = [&](std::ptrdiff_t stride) { return stride == 0 ? static_cast<std::ptrdiff_t>(length) : stride; };
   const auto in_place = [&](const void* in, std::ptrdiff_t in_stride, const void* out, std::ptrdiff_t out_stride) {
     return empty || rows == 1 || in == nullptr || in != out || stride_of(in_stride) == stride_of(out_stride);
@@ -91,11 +114,13 @@ Status validate(const Call& call) {
   }
   for (const auto& [name, given] : {std::pair{"mean_in", call.mean_in != nullptr}, std::pair{"variance_in", call.variance_in != nullptr}}) {
     if (given && !op.given_statistics) return refuse(Code::bad_tensor, name, "null: only batch_norm_inference takes statistics");
+    if (!given && op.given_statistics && !empty) return refuse(Code::bad_tensor, name, "a tensor, not null");
   }
   for (const auto& [name, given] :
        {std::pair{"running_mean", call.running_mean != nullptr}, std::pair{"running_variance", call.running_variance != nullptr}}) {
     if (given && call.op != Op::batch_norm_training) return refuse(Code::bad_tensor, name, "null: only batch_norm_training updates it");
   }
+  if (!(call.momentum >= 0 && call.momentum <= 1)) return refuse(Code::bad_momentum, "momentum", "a number from 0 to 1");
   return {};
 }
 
@@ -106,7 +131,8 @@ constexpr std::size_t worth_a_thread = 1 << 14;
 
 struct Work {
   const Rule* rule;
-  std::size_t rows;
+  bool (*kernel)(const Rule&, std::size_t, std::size_t, Counters&);
+  std::size_t units;  // what the kernel counts
   std::size_t tasks;
   std::atomic<std::uint64_t> double_double{0};
   std::atomic<std::uint64_t> exact{0};
@@ -115,7 +141,7 @@ struct Work {
   void run(std::size_t task) {
     const FloatingPointEnvironment environment;
     Counters counters;
-    if (!simd::rows(*rule, rows * task / tasks, rows * (task + 1) / tasks, counters)) out_of_memory = true;
+    if (!kernel(*rule, units * task / tasks, units * (task + 1) / tasks, counters)) out_of_memory = true;
     double_double += counters.double_double;
     exact += counters.exact;
   }
@@ -154,11 +180,33 @@ Status normalize(const Call& original) {
   rule.spec.profile = call.profile;
   rule.spec.epsilon = call.epsilon;
 
-  const std::size_t elements = call.rows * call.cols;
-  if (call.rows == 0) return {};
-  Work work{&rule, call.rows, 1};
+  rule.spec.momentum = call.momentum;
+  if (call.op == Op::group_norm) rule.spec.groups = static_cast<std::int64_t>(call.groups);
+
+  const std::size_t elements = row_count(call) * row_length(call);
+  Work work{&rule, rows, call.rows, 1};
+  std::size_t groups = call.rows;
+  if (!by_rows(call.op)) {
+    groups = call.op == Op::group_norm ? call.groups : call.channels;
+    const std::size_t sets = info(call.op).grouping == Grouping::channel ? 1 : call.cases;
+    // One position to a channel is a matter of columns in either memory.
+    const bool by_runs = call.layout == Layout::channels_first && call.positions != 1;
+    const std::size_t together = by_runs || elements == 0 ? 1 : groups_of_unit(call);
+    work.kernel = by_runs ? runs : columns;
+    work.units = (groups + together - 1) / together * sets;
+    groups *= sets;
+  }
+  if (elements == 0) {
+    // The statistics of nothing are 0/0; running ones stay.
+    for (std::size_t g = 0; g < groups; ++g) {
+      for (void* statistic : {call.mean, call.rstd}) {
+        if (statistic != nullptr) write(call.statistics, info(call.statistics).quiet_nan(), statistic, static_cast<std::ptrdiff_t>(g));
+      }
+    }
+    return {};
+  }
   if (call.executor != nullptr && elements >= worth_a_thread) {
-    work.tasks = std::min({call.rows, elements / (worth_a_thread / 2), std::max<std::size_t>(1, call.executor->threads()) * 4});
+    work.tasks = std::min({work.units, elements / (worth_a_thread / 2), std::max<std::size_t>(1, call.executor->threads()) * 4});
   }
   if (work.tasks > 1) {
     call.executor->run(

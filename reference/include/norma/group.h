@@ -5,6 +5,8 @@
 // dyadic:  x − μ = (s·x − sum)/s,  and  x̂ = (s·x − sum)·κ  with κ = rstd/s.
 #pragma once
 
+#include <functional>
+
 #include "norma/exact.h"
 #include "norma/spec.h"
 
@@ -38,6 +40,11 @@ struct Group {
  private:
   void close(const Spec& spec);
 };
+
+// Hands (1 − m)·old + m·statistic to `use`, m the weight of the new value as the profile reads `momentum`, for a group that is not empty.
+// The Real lives for the call.
+void with_running_mean(const Spec& spec, const Group& group, const Dyadic& old, Mode mode, const std::function<void(const Real&)>& use);
+void with_running_variance(const Spec& spec, const Group& group, const Dyadic& old, Mode mode, const std::function<void(const Real&)>& use);
 
 // A finite double, exactly.
 [[nodiscard]] Dyadic from_double(double value);

@@ -1,0 +1,261 @@
+// batch_norm, group_norm and instance_norm: groups that are channels, or runs of them.
+//
+// In channels_first memory (NCHW) a group consists of contiguous runs, and gain and bias are constant along a channel. In channels_last
+// memory (NHWC, and NC) a vector lies across groups: sums, estimates, gain and bias are kept per column, over rows of positions.
+
+#if defined(NORMA_SIMD_CHANNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NORMA_SIMD_CHANNELS_INL_H_
+#undef NORMA_SIMD_CHANNELS_INL_H_
+#else
+#define NORMA_SIMD_CHANNELS_INL_H_
+#endif
+
+#include "affine-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace norma::simd::HWY_NAMESPACE {
+namespace {
+
+// mean and variance of batch_norm_inference, and the estimate that they are.
+inline void begin_given(const Rule& rule, std::size_t channel, Ladder& ladder, Counters& counters) {
+  const Call& call = *rule.call;
+  const auto i = static_cast<std::ptrdiff_t>(channel);
+  const double mean = read(call.statistics, call.mean_in, i);
+  const double variance = read(call.statistics, call.variance_in, i);
+  ladder.begin(rule, mean, variance, counters);
+  const double v = variance + call.epsilon;
+  const double scale = 1 / std::sqrt(v);
+  if (!(scale > 0 && scale < std::numeric_limits<double>::infinity() && std::abs(mean) < std::numeric_limits<double>::infinity())) return;
+  ladder.estimate = {mean, scale, 0, 8 * 0x1p-53, 0, variance, 0};
+}
+
+// What a call gives per group beside y.
+inline void give_statistics(const Rule& rule, Ladder& ladder, std::size_t group) {
+  const Call& call = *rule.call;
+  const auto i = static_cast<std::ptrdiff_t>(group);
+  if (call.mean != nullptr) write(call.statistics, ladder.mean(), call.mean, i);
+  if (call.rstd != nullptr) write(call.statistics, ladder.rstd(), call.rstd, i);
+  if (call.running_mean != nullptr) {
+    write(call.statistics, ladder.running_mean(read(call.statistics, call.running_mean, i)), call.running_mean, i);
+  }
+  if (call.running_variance != nullptr) {
+    write(call.statistics, ladder.running_variance(read(call.statistics, call.running_variance, i)), call.running_variance, i);
+  }
+}
+
+inline std::size_t channels_of_group(const Call& call) { return call.op == Op::group_norm ? call.channels / call.groups : 1; }
+
+#if HWY_TARGET != HWY_SCALAR
+
+// Three levels of 64, so that the depth of a long sum of rows or runs stays small.
+struct Cascade {
+  static constexpr std::size_t width = 64;
+  static double depth(std::size_t terms) { return 2 * width + 2 + std::ceil(static_cast<double>(terms) / (width * width)); }
+};
+
+// One group of contiguous runs.
+template <class T, class P>
+class GroupOfRuns {
+ public:
+  GroupOfRuns(const Rule& rule, const Affine<T, P>& affine, const Elements& x, std::size_t channel, std::size_t channels, T* y,
+              std::ptrdiff_t y_stride)
+      : rule_(rule), affine_(affine), x_(x), channel_(channel), channels_(channels), y_(y), y_stride_(y_stride) {}
+
+  // From the elements to the ladder's estimate.
+  GroupKind measure(Ladder& ladder) const {
+    Estimates<HWY_MAX_BYTES / sizeof(double)> e;
+    for (std::size_t k = 1; k < hn::Lanes(D()); ++k) {
+      e.sum[k] = 0;
+      e.squares[k] = 1;
+    }
+    const auto n = static_cast<double>(x_.count());
+    const double c = depth<InDoubles>(x_.run) + Cascade::depth(x_.runs) + std::log2(static_cast<double>(hn::Lanes(D())));
+    e.shift[0] = 0;
+    sums<false>(0, e.sum[0], e.squares[0]);
+    finish(e, 1, true, n, rule_.call->epsilon, c);
+    if (!(e.relative[0] < good_estimate)) {
+      if (!(e.squares[0] < std::numeric_limits<double>::infinity())) return GroupKind::hard;
+      if (all_equal(x_)) return GroupKind::flat;
+      e.shift[0] = e.sum[0] / n;
+      sums<true>(e.shift[0], e.sum[0], e.squares[0]);
+      finish(e, 1, true, n, rule_.call->epsilon, c);
+      if (!(e.relative[0] < bearable_estimate)) return GroupKind::hard;
+    }
+    ladder.estimate = e.estimate(0);
+    return GroupKind::regular;
+  }
+
+  void apply(Ladder& ladder, GroupKind kind) const {
+    const std::size_t positions = x_.run / channels_;
+    for (std::size_t i = 0; i < x_.runs; ++i) {
+      for (std::size_t k = 0; k < channels_; ++k) {
+        const auto offset = static_cast<std::ptrdiff_t>(k * positions);
+        const T* x = static_cast<const T*>(x_.data) + static_cast<std::ptrdiff_t>(i) * x_.stride + offset;
+        T* y = y_ + static_cast<std::ptrdiff_t>(i) * y_stride_ + offset;
+        const std::size_t channel = channel_ + k;
+        if (kind == GroupKind::regular) {
+          const bool test = rule_.call->accuracy == Accuracy::correctly_rounded;
+          const bool given = info(rule_.spec.op).given_statistics;
+          if (!test)
+            apply_run<false, true>(ladder, channel, x, y, positions);
+          else if (given)
+            apply_run<true, true>(ladder, channel, x, y, positions);
+          else
+            apply_run<true, false>(ladder, channel, x, y, positions);
+        } else {
+          for (std::size_t p = 0; p < positions; ++p) {
+            if (kind == GroupKind::flat)
+              affine_.flat(rule_, x + p, channel, y + p);
+            else
+              affine_.settle(ladder, x + p, channel, y + p);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  template <bool kShifted>
+  void sums(double shift, double& sum, double& squares) const {
+    Sums<InDoubles> levels[3];
+    for (std::size_t i = 0; i < x_.runs; ++i) {
+      const T* x = static_cast<const T*>(x_.data) + static_cast<std::ptrdiff_t>(i) * x_.stride;
+      levels[0].add(sums_of<InDoubles, true, kShifted>(x, x_.run, shift));
+      for (std::size_t level = 0, every = Cascade::width; level < 2 && (i + 1) % every == 0; ++level, every *= Cascade::width) {
+        levels[level + 1].add(levels[level]);
+        levels[level] = Sums<InDoubles>();
+      }
+    }
+    levels[1].add(levels[0]);
+    levels[2].add(levels[1]);
+    sum = hn::GetLane(hn::SumOfLanes(D(), levels[2].sum));
+    squares = hn::GetLane(hn::SumOfLanes(D(), levels[2].squares));
+  }
+
+  template <bool kTest, bool kQuiet>
+  void apply_run(Ladder& ladder, std::size_t channel, const T* x, T* y, std::size_t n) const {
+    constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
+    constexpr std::size_t stretch = 64;  // verdicts
+    constexpr std::size_t together = 4;  // blocks to a verdict
+    const Estimate& e = ladder.estimate;
+    const Standard s = standard_of(e);
+    const Tolerance<T> limit(e.relative, e.absolute);
+    P gammas[most] = {};
+    P betas[most] = {};
+    for (std::size_t k = 0; k < most; ++k) {
+      if (affine_.gamma != nullptr) gammas[k] = affine_.gamma[channel];
+      if (affine_.beta != nullptr) betas[k] = affine_.beta[channel];
+    }
+    const Column p = column_of(affine_, gammas, betas, hn::Set(F(), limit.a), hn::Set(F(), limit.b));
+    const bool has_bias = affine_.beta != nullptr;
+    const std::size_t block = hn::Lanes(F());
+    const auto step = [&](const T* from, T* to, RoundingTest<T>& test) HWY_ATTR {
+      const Block v = restyle(p, has_bias, standardize<Centring::shifted>(from, s));
+      const VF value = to_floats(v.low, v.high);
+      store_floats(kQuiet ? quieted(value) : value, to);
+      if (kTest) test.add(v.low, v.high, value);
+    };
+    std::size_t i = 0;
+    while (i + block <= n) {
+      std::uint32_t noted[stretch];
+      std::size_t failures = 0;
+      const std::size_t first = i;
+      for (std::size_t k = 0; k < stretch && i + block <= n; ++k) {
+        noted[failures] = static_cast<std::uint32_t>(i - first);
+        RoundingTest<T> test(limit.units);
+        const std::size_t end = HWY_MIN(i + together * block, n);
+        for (; i + block <= end; i += block) step(x + i, y + i, test);
+        if (kTest) failures += hn::AllTrue(F(), test.passes(p.threshold)) ? 0 : 1;
+      }
+      for (std::size_t k = 0; k < failures; ++k) {
+        const std::size_t start = first + noted[k];
+        for (std::size_t at = start; at + block <= n && at < start + together * block; at += block) {
+          look_closer<Centring::shifted>(s, errors_of(e), p, has_bias, limit.units, x + at, block,
+                                         [&](std::size_t lane) { affine_.settle(ladder, x + at + lane, channel, y + at + lane); });
+        }
+      }
+    }
+    if (i == n) return;
+    T source[most] = {};
+    T target[most];
+    const std::size_t rest = n - i;
+    std::memcpy(source, x + i, rest * sizeof(T));
+    RoundingTest<T> test(limit.units);
+    step(source, target, test);
+    if (kTest && !hn::AllTrue(F(), hn::Or(test.passes(p.threshold), hn::Not(hn::FirstN(F(), rest))))) {
+      look_closer<Centring::shifted>(s, errors_of(e), p, has_bias, limit.units, source, rest,
+                                     [&](std::size_t lane) { affine_.settle(ladder, source + lane, channel, target + lane); });
+    }
+    std::memcpy(y + i, target, rest * sizeof(T));
+  }
+
+  const Rule& rule_;
+  const Affine<T, P>& affine_;
+  Elements x_;
+  std::size_t channel_, channels_;
+  T* y_;
+  std::ptrdiff_t y_stride_;
+};
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+// Groups [begin, end) of a call in channels_first memory.
+template <class T, class P>
+bool normalize_runs(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters) {
+  const Call& call = *rule.call;
+  const bool given = info(call.op).given_statistics;
+  const bool whole_batch = info(call.op).grouping == Grouping::channel;
+  const std::size_t channels = channels_of_group(call);
+  const std::size_t groups = call.channels / channels;
+  const Affine<T, P> affine(rule);
+  Elements e{nullptr, call.format, channels * call.positions, whole_batch ? call.cases : 1, call.x_stride};
+  T* copy = nullptr;
+  if (call.y == call.x) {
+    copy = reinterpret_cast<T*>(scratch(e.count() * sizeof(T)));
+    if (copy == nullptr) return false;
+  }
+  Ladder ladder;
+  for (std::size_t g = begin; g < end; ++g) {
+    const std::size_t first_channel = g % groups * channels;
+    const auto row = static_cast<std::ptrdiff_t>(whole_batch ? 0 : g / groups);
+    const auto offset = static_cast<std::ptrdiff_t>(first_channel * call.positions);
+    Elements x = e;
+    x.data = static_cast<const T*>(call.x) + row * call.x_stride + offset;
+    T* y = static_cast<T*>(call.y) + row * call.y_stride + offset;
+    if (copy != nullptr) {
+      for (std::size_t i = 0; i < x.runs; ++i) {
+        std::memcpy(copy + i * x.run, static_cast<const T*>(x.data) + static_cast<std::ptrdiff_t>(i) * x.stride, x.run * sizeof(T));
+      }
+      x.data = copy;
+      x.stride = static_cast<std::ptrdiff_t>(x.run);
+    }
+    if (given)
+      begin_given(rule, first_channel, ladder, counters);
+    else
+      ladder.begin(rule, x, counters);
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (!std::is_same_v<T, double>) {
+      const GroupOfRuns<T, P> group(rule, affine, x, first_channel, channels, y, call.y_stride);
+      const GroupKind kind = !given ? group.measure(ladder) : ladder.estimate.scale > 0 ? GroupKind::regular : GroupKind::hard;
+      group.apply(ladder, kind);
+      give_statistics(rule, ladder, g);
+      continue;
+    }
+#endif
+    for (std::size_t i = 0; i < x.runs; ++i) {
+      for (std::size_t j = 0; j < x.run; ++j) {
+        const T* from = static_cast<const T*>(x.data) + static_cast<std::ptrdiff_t>(i) * x.stride + static_cast<std::ptrdiff_t>(j);
+        T* to = y + static_cast<std::ptrdiff_t>(i) * call.y_stride + static_cast<std::ptrdiff_t>(j);
+        affine.settle(ladder, from, first_channel + j / call.positions, to);
+      }
+    }
+    give_statistics(rule, ladder, g);
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace norma::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
