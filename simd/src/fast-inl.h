@@ -7,6 +7,8 @@
 #define NORMA_SIMD_FAST_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,7 +71,7 @@ HWY_INLINE VF fast_block(VF mean, VF scale, VF rest, const T* x, const P* gamma,
 }
 
 template <bool kCentred, bool kGamma, bool kBeta, class T, class P>
-HWY_INLINE void apply_fast(const Affine<T, P>& affine, const FastRow& row, const T* x, T* y, std::size_t n) {
+HWY_INLINE void apply_fast(const Affine<T, P>& affine, const FastRow& row, const T* x, T* y, std::size_t n, bool stream) {
   const VF mean = hn::Set(F(), row.mean), scale = hn::Set(F(), row.scale), rest = hn::Set(F(), row.rest);
   const bool one_plus = affine.one_plus;
   const P* gamma = affine.gamma;
@@ -77,7 +79,7 @@ HWY_INLINE void apply_fast(const Affine<T, P>& affine, const FastRow& row, const
   const std::size_t block = hn::Lanes(F());
   std::size_t i = 0;
   for (; i + block <= n; i += block) {
-    store_floats(fast_block<kCentred, kGamma, kBeta>(mean, scale, rest, x + i, gamma + i, beta + i, one_plus), y + i);
+    store_floats(fast_block<kCentred, kGamma, kBeta>(mean, scale, rest, x + i, gamma + i, beta + i, one_plus), y + i, stream);
   }
   if (i == n) return;
   constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
@@ -108,15 +110,16 @@ bool normalize_rows_fast(const Rule& rule, std::size_t begin, std::size_t end, C
     if (HWY_UNLIKELY(!row.usable)) {
       if (!normalize_rows<kCentred, T, P>(rule, r, r + 1, counters)) return false;
     } else if (affine.gamma != nullptr && affine.beta != nullptr) {
-      apply_fast<kCentred, true, true>(affine, row, x, y, n);
+      apply_fast<kCentred, true, true>(affine, row, x, y, n, rule.stream);
     } else if (affine.gamma != nullptr) {
-      apply_fast<kCentred, true, false>(affine, row, x, y, n);
+      apply_fast<kCentred, true, false>(affine, row, x, y, n, rule.stream);
     } else if (affine.beta != nullptr) {
-      apply_fast<kCentred, false, true>(affine, row, x, y, n);
+      apply_fast<kCentred, false, true>(affine, row, x, y, n, rule.stream);
     } else {
-      apply_fast<kCentred, false, false>(affine, row, x, y, n);
+      apply_fast<kCentred, false, false>(affine, row, x, y, n, rule.stream);
     }
   }
+  if (rule.stream) hwy::FlushStream();
   return true;
 }
 

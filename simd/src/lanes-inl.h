@@ -97,10 +97,14 @@ HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(
 HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(), hn::Set(I(), 0x7fc00000)), v); }
 
 // Floats rounded to the format of T, to nearest even. NaNs come out right only if `quieted`.
+// Past the caches with `stream`, for which `to` is a multiple of the vector's bytes.
 template <class T>
-HWY_INLINE void store_floats(VF v, T* to) {
+HWY_INLINE void store_floats(VF v, T* to, bool stream = false) {
   if constexpr (std::is_same_v<T, float>) {
-    hn::StoreU(v, F(), to);
+    if (stream)
+      hn::Stream(v, F(), to);
+    else
+      hn::StoreU(v, F(), to);
   } else if constexpr (std::is_same_v<T, float16_t> && native_f16) {
     hn::StoreU(hn::DemoteTo(hn::Rebind<float16_t, F>(), v), hn::Rebind<float16_t, F>(), to);
   } else if constexpr (std::is_same_v<T, float16_t>) {

@@ -7,6 +7,8 @@
 #define NORMA_SIMD_ROWS_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "affine-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -14,11 +16,11 @@ namespace norma::simd::HWY_NAMESPACE {
 namespace {
 
 // How many rows are taken at once, so that gain, bias and thresholds are made once for all of them, and their statistics in one vector.
-constexpr std::size_t batch_rows = (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3) ? 4 : 8;
+constexpr std::size_t batch_rows = (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3) ? 4 : 4;
 
 #if HWY_TARGET != HWY_SCALAR
 
-using Batch = Estimates<batch_rows>;
+using Batch = Estimates<(batch_rows < 8 ? 8 : batch_rows)>;
 
 // What a row is whose first estimate is no good: a second one with the mean as shift makes most of them regular.
 template <bool kCentred, class T>
@@ -42,7 +44,7 @@ HWY_NOINLINE GroupKind look_again(const Rule& rule, Batch& b, std::size_t r, con
 
 // kRows rows of n elements; x and y do not overlap.
 template <Centring kCentring, std::size_t kRows, class T, class P>
-void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t n) {
+void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t n, std::ptrdiff_t ahead) {
   constexpr std::size_t stretch = 64;  // blocks
   VD shift[kRows], scale[kRows], offset[kRows];
   const T* from[kRows];
@@ -79,7 +81,8 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
         const VD x1 = standardize<kCentring>(load_doubles(from[r] + i + block / 2), shift[r], scale[r], offset[r]);
         const Block v = restyle(p, has_bias, {x0, x1});
         const VF value = to_floats(v.low, v.high);
-        store_floats(value, to[r] + i);
+        store_floats(value, to[r] + i, ahead != 0);
+        if (ahead != 0) hwy::Prefetch(from[r] + i + ahead);
         test.add(v.low, v.high, value);
       }
       noted[failures] = static_cast<std::uint32_t>(i);
@@ -90,7 +93,14 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
       const Column p = column_of(affine, affine.gamma + at, affine.beta + at, a, b);
       for (std::size_t r = 0; r < kRows; ++r) {
         const Estimate& e = ladders[r].estimate;
-        look_closer<kCentring>(standard_of(e), errors_of(e), p, has_bias, limit.units, x[r] + at, block,
+        const Standard s = standard_of(e);
+        if (kRows > 1) {  // which of the rows is it?
+          const Block v = restyle(p, has_bias, standardize<kCentring>(x[r] + at, s));
+          RoundingTest<T> test(limit.units);
+          test.add(v.low, v.high, to_floats(v.low, v.high));
+          if (hn::AllTrue(F(), test.passes(p.threshold))) continue;
+        }
+        look_closer<kCentring>(s, errors_of(e), p, has_bias, limit.units, x[r] + at, block,
                                [&](std::size_t lane) { affine.settle(ladders[r], x[r] + at + lane, at + lane, y[r] + at + lane); });
       }
     }
@@ -123,10 +133,11 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
 }
 
 template <std::size_t kRows, class T, class P>
-void apply(const Affine<T, P>& affine, bool centred, bool shifted, const T* const* x, T* const* y, Ladder* ladders, std::size_t n) {
-  if (!centred) return apply<Centring::none, kRows>(affine, x, y, ladders, n);
-  if (shifted) return apply<Centring::shifted, kRows>(affine, x, y, ladders, n);
-  return apply<Centring::offset, kRows>(affine, x, y, ladders, n);
+void apply(const Affine<T, P>& affine, bool centred, bool shifted, const T* const* x, T* const* y, Ladder* ladders, std::size_t n,
+           std::ptrdiff_t ahead) {
+  if (!centred) return apply<Centring::none, kRows>(affine, x, y, ladders, n, ahead);
+  if (shifted) return apply<Centring::shifted, kRows>(affine, x, y, ladders, n, ahead);
+  return apply<Centring::offset, kRows>(affine, x, y, ladders, n, ahead);
 }
 
 // Up to a batch of rows.
@@ -134,6 +145,7 @@ template <bool kCentred, class T, class P>
 void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t count,
                      std::size_t n) {
   const double c = depth<InDoubles>(n);
+  const std::ptrdiff_t ahead = rule.stream ? static_cast<std::ptrdiff_t>(batch_rows) * rule.call->x_stride : 0;
   Batch batch;
   for (std::size_t r = 0; r < batch_rows; ++r) {
     batch.shift[r] = batch.sum[r] = 0;
@@ -155,10 +167,10 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
     }
     if (batch.kind[r] == GroupKind::regular) ladders[r].estimate = batch.estimate(r);
   }
-  if (HWY_LIKELY(regular && count == batch_rows)) return apply<batch_rows>(affine, kCentred, shifted, x, y, ladders, n);
+  if (HWY_LIKELY(regular && count == batch_rows)) return apply<batch_rows>(affine, kCentred, shifted, x, y, ladders, n, ahead);
   for (std::size_t r = 0; r < count; ++r) {
     if (batch.kind[r] == GroupKind::regular) {
-      apply<1>(affine, kCentred, batch.shift[r] != 0, x + r, y + r, ladders + r, n);
+      apply<1>(affine, kCentred, batch.shift[r] != 0, x + r, y + r, ladders + r, n, ahead);
     } else if (batch.kind[r] == GroupKind::flat) {
       for (std::size_t i = 0; i < n; ++i) affine.flat(rule, x[r] + i, i, y[r] + i);
     } else {
@@ -246,6 +258,7 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
       if (call.rstd != nullptr) write(call.statistics, ladders[r].rstd(), call.rstd, at);
     }
   }
+  if (rule.stream) hwy::FlushStream();
   return true;
 }
 
