@@ -131,6 +131,7 @@ TEST_F(Program, JudgeKnowsFourVerdicts) {
   EXPECT_EQ(j["verdict"], "faithful");
   EXPECT_EQ(j["correctly_rounded"], 3);
   EXPECT_EQ(j["worst_index"], 1);
+  EXPECT_EQ(j["worst_position"], json({1}));
   y[1] = 0;
   j = judged(y);
   EXPECT_EQ(j["verdict"], "not_faithful");
@@ -396,7 +397,9 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
 TEST_F(Program, TheFirstOfTheWorstIsTheFirstElement) {
   const float nan = std::nanf("");  // columns are the groups here, and element 1 is in the second
   write("f.npz", {tensor("x", {2, 2}, {1, 1, 3, 3}), tensor("y", {2, 2}, {-1, nan, nan, 1})}, {{"op", "batch_norm"}, {"epsilon", "0"}});
-  EXPECT_EQ(json::parse(norma("judge f.npz --json").out)["worst_index"], 1);
+  const json j = json::parse(norma("judge f.npz --json").out);
+  EXPECT_EQ(j["worst_index"], 1);
+  EXPECT_EQ(j["worst_position"], json({0, 1}));
   write("g.npz", {tensor("x", {2, 2}, {1, 1, 3, 3}), tensor("y", {2, 2}, {-1, -2, 2, 1})}, {{"op", "batch_norm"}, {"epsilon", "0"}});
   EXPECT_EQ(json::parse(norma("judge g.npz --json").out)["worst_index"], 1);
 }
