@@ -332,6 +332,15 @@ TEST_F(Program, ListsWhatThereIs) {
   EXPECT_EQ(json::parse(norma("list ops --json").out).size(), 7U);
 }
 
+TEST_F(Program, WithoutACommandHelps) {
+  const Outcome bare = norma("");
+  EXPECT_EQ(bare.status, 2);
+  EXPECT_EQ(bare.err, "");
+  EXPECT_EQ(bare.out, norma("--help").out);
+  EXPECT_NE(bare.out.find("judge"), std::string::npos) << bare.out;
+  EXPECT_EQ(norma("--help").status, 0);
+}
+
 TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   write("good.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4}), tensor("y", {2, 2}, {1, 2, 3, 4})}, {{"op", "layer_norm"}});
   write("no_op.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4}), tensor("y", {2, 2}, {1, 2, 3, 4})}, {});
@@ -341,7 +350,6 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   write("nan.safetensors", {tensor("x", {2}, {1, 2}), tensor("y", {2}, {1, 2})}, {{"op", "layer_norm"}, {"epsilon", "nan"}});
   std::ofstream(at("text.safetensors")) << "this is no tensor file at all";
 
-  expect_refusal("", {"--help"});
   expect_refusal("jugde good.safetensors", {"jugde", "did you mean judge?"});
   expect_refusal("judge", {"FILE"});
   expect_refusal("judge nowhere.safetensors", {"nowhere.safetensors"});

@@ -98,6 +98,8 @@ int run(int argc, char** argv) {
                    fmt::format("{} is no command{}; norma --help lists them", norma::quote(words[0]), suggestion(words[0], views))});
     }
   }
+  const bool bare = words.empty();
+  if (bare) words.emplace_back("--help");
   int status = holds;
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
@@ -105,7 +107,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0)
       return fail({norma::Code::bad_parameter, std::string(error.what()) + " (norma --help lists the commands)"});
-    app.exit(error);  // --help, --version
+    app.exit(error);                 // --help, --version
+    if (bare) status = input_error;  // for a script that meant to say something
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail({norma::Code::io_error, "standard output: could not be written"});
   return status;
