@@ -39,16 +39,23 @@ Status write_all(int fd, Bytes bytes) {
   return {};
 }
 
-// A new file in the directory, under a name nobody uses.
-Result<std::filesystem::path> create_beside(const std::filesystem::path& path, std::optional<Descriptor>& descriptor) {
+// A new file in the directory of `path` that has no name yet, or -1 where the system or the file system has no such thing. It can be given
+// a name only through /proc.
+int open_nameless(const std::filesystem::path& path) {
+#ifdef O_TMPFILE
+  if (::access("/proc/self/fd", X_OK) == 0)
+    return persist([&] { return ::open((path.parent_path() / ".").c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666); });
+#endif
+  return -1;
+}
+
+// A name in the directory of `path` that nobody uses, for what `create` puts there.
+template <class Create>
+Result<std::filesystem::path> create_beside(const std::filesystem::path& path, Create create) {
   std::random_device random;
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::filesystem::path temporary = path.parent_path() / (".norma-" + std::to_string(random()) + ".tmp");
-    const int fd = persist([&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
-    if (fd >= 0) {
-      descriptor.emplace(fd);
-      return temporary;
-    }
+    if (persist([&] { return create(temporary.c_str()); }) >= 0) return temporary;
     if (errno != EEXIST) return io_error("cannot be written: " + reason(errno));
   }
   return io_error("cannot be written: no name for a temporary file is free");
@@ -98,15 +105,27 @@ Status replace_file(const std::filesystem::path& path, Bytes bytes) {
   const bool exists = ::stat(target.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) return not_regular(old.st_mode);
 
-  std::optional<Descriptor> descriptor;
-  const Result<std::filesystem::path> temporary = create_beside(target, descriptor);
+  // A process that is killed while it writes leaves nothing behind if the file has no name until it is complete. A link cannot replace
+  // what is there, so it gets a temporary name first; a kill between these two calls leaves that, as one at any time does elsewhere.
+  int fd = open_nameless(target);
+  Result<std::filesystem::path> temporary = std::filesystem::path();
+  const auto create = [&](const char* name) { return fd = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); };
+  const auto link = [&](const char* name) {
+    return ::linkat(AT_FDCWD, ("/proc/self/fd/" + std::to_string(fd)).c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+  };
+  if (fd < 0) temporary = create_beside(target, create);
   if (!temporary.ok()) return temporary.status();
-  Status status = write_all(descriptor->get(), bytes);
-  if (status.ok() && exists && ::fchmod(descriptor->get(), old.st_mode & 07777) != 0) {
+  const Descriptor descriptor(fd);
+  Status status = write_all(fd, bytes);
+  if (status.ok() && exists && ::fchmod(fd, old.st_mode & 07777) != 0) {
     status = io_error("cannot be given the permissions of the file it replaces: " + reason(errno));
   }
+  if (status.ok() && temporary->empty()) {
+    temporary = create_beside(target, link);
+    if (!temporary.ok()) return temporary.status();
+  }
   if (status.ok() && std::rename(temporary->c_str(), target.c_str()) != 0) status = io_error("cannot be written: " + reason(errno));
-  if (!status.ok()) ::unlink(temporary->c_str());
+  if (!status.ok() && !temporary->empty()) ::unlink(temporary->c_str());
   return status;
 }
 

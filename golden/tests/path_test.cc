@@ -224,6 +224,26 @@ TEST_F(Paths, ADiskThatFillsUpLeavesTheOldFile) {
   EXPECT_EQ(names(), std::vector<std::string>{"x.npy"});
 }
 
+TEST_F(Paths, AProcessThatIsKilledLeavesTheOldFileAlone) {
+  put("x.npy", "old");
+  const int nameless = ::open(directory_.c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (nameless < 0) GTEST_SKIP() << directory_ << " is on a file system without nameless files";
+  ::close(nameless);
+  const pid_t child = fork();
+  if (child == 0) {
+    const struct rlimit small { 100, 100 };
+    const struct rlimit none {};
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0 || setrlimit(RLIMIT_CORE, &none) != 0) _exit(2);
+    std::signal(SIGXFSZ, SIG_DFL);  // kills at the second write
+    _exit(write_tensor_file(at("x.npy"), one()).ok() ? 0 : 1);
+  }
+  int result = -1;
+  ASSERT_EQ(waitpid(child, &result, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(result) && WTERMSIG(result) == SIGXFSZ) << result;
+  EXPECT_EQ(content(at("x.npy")), "old");
+  EXPECT_EQ(names(), std::vector<std::string>{"x.npy"});
+}
+
 TEST_F(Paths, ADirectoryThatIsNotWritable) {
   put("x.npy", "old");
   fs::permissions(directory_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);

@@ -131,6 +131,7 @@ TEST_F(Program, JudgeKnowsFourVerdicts) {
   EXPECT_EQ(j["verdict"], "faithful");
   EXPECT_EQ(j["correctly_rounded"], 3);
   EXPECT_EQ(j["worst_index"], 1);
+  EXPECT_EQ(j["worst_position"], json({1}));
   y[1] = 0;
   j = judged(y);
   EXPECT_EQ(j["verdict"], "not_faithful");
@@ -331,6 +332,15 @@ TEST_F(Program, ListsWhatThereIs) {
   EXPECT_EQ(json::parse(norma("list ops --json").out).size(), 7U);
 }
 
+TEST_F(Program, WithoutACommandHelps) {
+  const Outcome bare = norma("");
+  EXPECT_EQ(bare.status, 2);
+  EXPECT_EQ(bare.err, "");
+  EXPECT_EQ(bare.out, norma("--help").out);
+  EXPECT_NE(bare.out.find("judge"), std::string::npos) << bare.out;
+  EXPECT_EQ(norma("--help").status, 0);
+}
+
 TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   write("good.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4}), tensor("y", {2, 2}, {1, 2, 3, 4})}, {{"op", "layer_norm"}});
   write("no_op.safetensors", {tensor("x", {2, 2}, {1, 2, 3, 4}), tensor("y", {2, 2}, {1, 2, 3, 4})}, {});
@@ -340,14 +350,21 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   write("nan.safetensors", {tensor("x", {2}, {1, 2}), tensor("y", {2}, {1, 2})}, {{"op", "layer_norm"}, {"epsilon", "nan"}});
   std::ofstream(at("text.safetensors")) << "this is no tensor file at all";
 
-  expect_refusal("", {"--help"});
-  expect_refusal("jugde good.safetensors", {"jugde", "did you mean judge?"});
-  expect_refusal("judge", {"FILE"});
+  expect_refusal("jugde good.safetensors", {"norma has no command \"jugde\", did you mean judge? (see norma --help)"});
+  expect_refusal("jugde --jsn good.safetensors", {"command \"jugde\""});
+  expect_refusal("--jugde", {"norma has no option \"--jugde\" (see norma --help)"});
+  expect_refusal("--versoin judge", {"norma has no option \"--versoin\", did you mean --version?"});
+  expect_refusal("judge", {"FILE", "see norma judge --help"});
+  expect_refusal("judge --requre", {"norma judge has no option \"--requre\", did you mean --require? (see norma judge --help)"});
+  expect_refusal("judge good.safetensors --requre=faithful", {"\"--requre\", did you mean --require?"});
+  expect_refusal("run good.safetensors --gain_offset 1", {"norma run has no option \"--gain_offset\", did you mean --gain-offset?"});
+  expect_refusal("judge good.safetensors more", {"not expected: more", "see norma judge --help"});
+  expect_refusal("judge --", {"FILE", "see norma judge --help"});
   expect_refusal("judge nowhere.safetensors", {"nowhere.safetensors"});
   expect_refusal("judge .", {"."});
   expect_refusal("judge text.safetensors", {"text.safetensors"});
   expect_refusal("judge no_op.safetensors", {"no_op.safetensors", "--op"});
-  expect_refusal("judge no_op.safetensors --op layernorm", {"layernorm", "did you mean layer_norm?"});
+  expect_refusal("judge no_op.safetensors --op layernorm", {"layernorm", "did you mean layer_norm? (see norma list ops)"});
   expect_refusal("judge no_y.safetensors", {"no_y.safetensors", "tensor y"});
   expect_refusal("judge bias.safetensors", {"bias.safetensors", "\"bias\"", "did you mean beta?"});
   expect_refusal("judge shape.safetensors", {"shape.safetensors", "y has shape [4]", "[2, 2]"});
@@ -390,13 +407,15 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   expect_refusal("explain 1 2 3 --shape 2,2", {"--shape 2,2", "3 numbers"});
   expect_refusal("explain 1 2 3 --gamma 1,2", {"--gamma", "expected 1 or 3"});
   expect_refusal("explain 1 2 --format f31", {"f31"});
-  expect_refusal("list oops", {"did you mean ops?"});
+  expect_refusal("list oops", {"did you mean ops? (expected ops, formats, settings, targets)"});
 }
 
 TEST_F(Program, TheFirstOfTheWorstIsTheFirstElement) {
   const float nan = std::nanf("");  // columns are the groups here, and element 1 is in the second
   write("f.npz", {tensor("x", {2, 2}, {1, 1, 3, 3}), tensor("y", {2, 2}, {-1, nan, nan, 1})}, {{"op", "batch_norm"}, {"epsilon", "0"}});
-  EXPECT_EQ(json::parse(norma("judge f.npz --json").out)["worst_index"], 1);
+  const json j = json::parse(norma("judge f.npz --json").out);
+  EXPECT_EQ(j["worst_index"], 1);
+  EXPECT_EQ(j["worst_position"], json({0, 1}));
   write("g.npz", {tensor("x", {2, 2}, {1, 1, 3, 3}), tensor("y", {2, 2}, {-1, -2, 2, 1})}, {{"op", "batch_norm"}, {"epsilon", "0"}});
   EXPECT_EQ(json::parse(norma("judge g.npz --json").out)["worst_index"], 1);
 }

@@ -86,13 +86,14 @@ std::string bar(std::int64_t part, std::int64_t whole) {
   return s += eighths[static_cast<std::size_t>(length % 8)];
 }
 
-std::string place(const Shape& shape, std::int64_t index) {
+// The element's index along each axis.
+std::vector<std::int64_t> position(const Shape& shape, std::int64_t index) {
   std::vector<std::int64_t> at(shape.size());
   for (std::size_t i = shape.size(); i-- > 0;) {
     at[i] = index % shape[i];
     index /= shape[i];
   }
-  return fmt::format("[{}]", fmt::join(at, ", "));
+  return at;
 }
 
 std::string value_and_bits(Format format, Bits bits) { return fmt::format("{:<26} {}", to_shortest(format, bits), to_hex(format, bits)); }
@@ -117,8 +118,8 @@ void print_tally(const Tally& t) {
   if (t.not_comparable > 0) row("NaN or infinite", t.not_comparable);
   if (t.worst < 0 || t.correctly_rounded == t.elements) return;
   const Bits got = load(format, t.tensor->data.data() + t.worst * info(format).bytes());
-  fmt::print("\n  {} element {} at {}{}\n", t.not_comparable > 0 ? "first wrong" : "worst", t.worst, place(t.tensor->shape, t.worst),
-             t.not_comparable > 0 ? "" : fmt::format(", {} ulp off", t.max_ulp_error));
+  fmt::print("\n  {} element {} at {}{}\n", t.not_comparable > 0 ? "first wrong" : "worst", t.worst,
+             to_text(position(t.tensor->shape, t.worst)), t.not_comparable > 0 ? "" : fmt::format(", {} ulp off", t.max_ulp_error));
   fmt::print("    got    {}\n", value_and_bits(format, got));
   fmt::print("    exact  {}\n", t.exact);
   if (t.around.below == t.around.above) return;
@@ -136,6 +137,7 @@ nlohmann::ordered_json to_json(const Tally& t) {
   j["not_comparable"] = t.not_comparable;
   j["max_ulp_error"] = t.max_ulp_error < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(t.max_ulp_error);
   j["worst_index"] = t.worst < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(t.worst);
+  j["worst_position"] = t.worst < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(position(t.tensor->shape, t.worst));
   if (t.worst >= 0) {
     const Format format = t.tensor->format;
     const Bits got = load(format, t.tensor->data.data() + t.worst * info(format).bytes());

@@ -98,7 +98,7 @@ int list(const std::string& what, bool json) {
     names.push_back(name);
   }
   return fail(
-      {Code::bad_parameter, fmt::format("there is no list \"{}\"{}; expected {}", what, suggestion(what, names), fmt::join(names, ", "))});
+      {Code::bad_parameter, fmt::format("there is no list \"{}\"{} (expected {})", what, suggestion(what, names), fmt::join(names, ", "))});
 }
 
 }  // namespace

@@ -74,6 +74,29 @@ void keep_negative_numbers(std::vector<std::string>& words) {
   }
 }
 
+// What a parse stumbled over, in a line. CLI11 knows no more of a misspelt command or option than that it was left over.
+std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
+  const auto given = app.get_subcommands();
+  const CLI::App& place = given.empty() || app.remaining_size() > 0 ? app : *given.front();
+  const std::string path = &place == &app ? "norma" : "norma " + place.get_name();
+  const std::vector<std::string> left = place.remaining();
+  const auto is_option = [](const std::string& word) { return word.starts_with('-') && word != "--"; };
+  const auto word = given.empty() ? left.begin() : std::find_if(left.begin(), left.end(), is_option);
+  if (word == left.end()) return fmt::format("{} (see {} --help)", error.what(), path);
+
+  const bool option = is_option(*word);
+  std::vector<std::string> names;
+  if (option) {
+    for (const CLI::Option* o : place.get_options([](const CLI::Option* o) { return o->nonpositional(); })) names.push_back(o->get_name());
+  } else {
+    for (const CLI::App* command : place.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string name = word->substr(0, word->find('='));
+  return fmt::format("{} has no {} {}{} (see {} --help)", path, option ? "option" : "command", norma::quote(name),
+                     norma::program::suggestion(name, views), path);
+}
+
 int run(int argc, char** argv) {
   using namespace norma::program;
   CLI::App app{"The carpenter's square for batch, layer and RMS normalization: tells how right an implementation is.", "norma"};
@@ -89,23 +112,16 @@ int run(int argc, char** argv) {
 
   std::vector<std::string> words(argv + 1, argv + argc);
   keep_negative_numbers(words);
-  if (!words.empty() && !words[0].starts_with('-')) {
-    std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) names.push_back(command->get_name());
-    if (std::find(names.begin(), names.end(), words[0]) == names.end()) {
-      const std::vector<std::string_view> views(names.begin(), names.end());
-      return fail({norma::Code::bad_parameter,
-                   fmt::format("{} is no command{}; norma --help lists them", norma::quote(words[0]), suggestion(words[0], views))});
-    }
-  }
+  const bool bare = words.empty();
+  if (bare) words.emplace_back("--help");
   int status = holds;
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     status = chosen();
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0)
-      return fail({norma::Code::bad_parameter, std::string(error.what()) + " (norma --help lists the commands)"});
-    app.exit(error);  // --help, --version
+    if (error.get_exit_code() != 0) return fail({norma::Code::bad_parameter, complaint(app, error)});
+    app.exit(error);                 // --help, --version
+    if (bare) status = input_error;  // for a script that meant to say something
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail({norma::Code::io_error, "standard output: could not be written"});
   return status;

@@ -1,5 +1,5 @@
 // The commands of the norma program. Each returns an exit status: 0 holds, 1 violated, 2 usage or input error, 3 the subject could not be
-// run. Errors are one line on standard error.
+// run. Errors are one line on standard error; no command at all is answered with the help on standard output, and 2.
 #pragma once
 
 #include <CLI/CLI.hpp>

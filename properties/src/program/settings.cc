@@ -65,7 +65,7 @@ Status apply_op(std::string_view value, Call& call) {
     }
     names.push_back(ops[i].name);
   }
-  return {Code::bad_parameter, fmt::format("{} is no op{}; norma list ops names them", quote(value), suggestion(value, names))};
+  return {Code::bad_parameter, fmt::format("{} is no op{} (see norma list ops)", quote(value), suggestion(value, names))};
 }
 
 Status apply_epsilon(std::string_view value, Call& call) {

@@ -1,7 +1,7 @@
 # cmake -DBUILD=... -DSOURCE=... -DWORK=... -P check.cmake
 #
 # Installs the build into an empty prefix, builds the consumer project against it with find_package and again with pkg-config, and compares
-# what they print with the bits of the worked example.
+# what they print with the bits of the worked example. The README's example compiles without warnings.
 set(expected "-0x1.57756cp+0 -0x1.c9f1e4p-2 0x1.c9f1e4p-2 0x1.57756cp+0\n")
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
@@ -36,3 +36,10 @@ run(${pkg_config} --cflags --libs norma-reference)
 separate_arguments(flags UNIX_COMMAND "${out}")
 run(${CXX} -std=c++20 ${SOURCE}/main.cc -o ${WORK}/with_pkg_config ${flags})
 expect(${WORK}/with_pkg_config)
+
+file(READ ${SOURCE}/../../../README.md readme)
+if(NOT readme MATCHES "```cpp\n(#include [^\n]+\n)\n// ([^\n]+)\n(.+status = [^\n]+\n)```")
+  message(FATAL_ERROR "README.md: expected an example of an #include, a comment with the parameters, and statements up to a status")
+endif()
+file(WRITE ${WORK}/readme.cc "${CMAKE_MATCH_1}norma::Status example(${CMAKE_MATCH_2}) {\n${CMAKE_MATCH_3}return status;\n}\n")
+run(${CXX} -std=c++20 -Wall -Wextra -Werror -c ${WORK}/readme.cc -o ${WORK}/readme.o ${flags})
