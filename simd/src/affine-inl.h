@@ -91,34 +91,36 @@ struct Estimates {
 //
 // With q = S²/n and spread = Σd² − q = nσ², in units of u, c the depth of the sums:
 //   Σd is off by (c+1)·Σ|d| <= (c+1)·√(n·Σd²), Σd² by (c+3)·Σd² (differences and products are rounded too);
-//   q by 2(c+1)·√(q·Σd²) + 4q <= (c+1)(q + Σd²) + 4q, and so
-//   the spread by (2c+6)·(Σd² + q), v = spread/n + ε by that over n plus 3v, rstd by half of it relative to v, plus 2.
-// x̂ adds 3 for its own roundings, and 3·|offset| absolute; the mean's error is (c+3)·√(Σd²/n)·rstd.
+//   q by 2(c+1)·√(q·Σd²) + 5q <= (c+1)(q + Σd²) + 5q (1/n is rounded, and two products are), and so
+//   the spread by (2c+7)·(Σd² + q), v = spread/n + ε by that over n plus 4v, rstd by half of it relative to v, plus 2.
+// x̂ adds 3 for its own roundings, and 4·|offset| absolute; the mean's error is (c+4)·√(Σd²/n)·rstd, where √a <= (1 + a)/2.
 // Second orders are in the factor 1 + 2^-9, as the relative error of what is used is kept under 2^-12.
 template <std::size_t N>
 void finish(Estimates<N>& e, std::size_t count, bool centred, double n, double epsilon, double c) {
   const D d;
-  const VD vn = hn::Set(d, n);
+  const VD per_n = hn::Set(d, 1 / n);
   const VD unit = hn::Set(d, u * (1 + 0x1p-9));
+  const VD depth = hn::Set(d, c + 4);
   for (std::size_t r = 0; r < count; r += hn::Lanes(d)) {
     const VD sum = hn::Load(d, e.sum + r);
     const VD squares = hn::Load(d, e.squares + r);
-    const VD mean = hn::Div(sum, vn);
+    const VD mean = hn::Mul(sum, per_n);
     const VD q = hn::Mul(sum, mean);
-    const VD variance = hn::Div(hn::Max(hn::Sub(squares, q), hn::Zero(d)), vn);
+    const VD variance = hn::Mul(hn::Max(hn::Sub(squares, q), hn::Zero(d)), per_n);
     const VD v = hn::Add(variance, hn::Set(d, epsilon));
     const VD scale = hn::Div(hn::Set(d, 1.0), hn::Sqrt(v));
     const VD offset = centred ? hn::Neg(hn::Mul(mean, scale)) : hn::Zero(d);
-    const VD error = hn::Mul(hn::Div(hn::Add(squares, q), vn), hn::Set(d, c + 3));  // half of the variance's, in u
-    const VD relative = hn::Mul(hn::Add(hn::Div(error, v), hn::Set(d, 8.0)), unit);
-    const VD of_mean = hn::Mul(hn::Mul(hn::Sqrt(hn::Div(squares, vn)), scale), hn::Set(d, c + 3));
-    const VD absolute = hn::Mul(hn::MulAdd(hn::Abs(offset), hn::Set(d, 4.0), of_mean), unit);
+    const VD error = hn::Mul(hn::Mul(hn::Add(squares, q), per_n), depth);  // half of the variance's, in u
+    const VD of_scale = hn::Mul(hn::Mul(error, scale), scale);
+    const VD relative = hn::Mul(hn::Add(of_scale, hn::Set(d, 10.0)), unit);
+    const VD of_mean = hn::Mul(hn::Add(of_scale, depth), hn::Set(d, 0.5));
+    const VD absolute = hn::Mul(hn::MulAdd(hn::Abs(offset), hn::Set(d, 5.0), of_mean), unit);
     hn::Store(scale, d, e.scale + r);
     hn::Store(offset, d, e.offset + r);
     hn::Store(relative, d, e.relative + r);
     hn::Store(centred ? absolute : hn::Zero(d), d, e.absolute + r);
     hn::Store(variance, d, e.variance + r);
-    hn::Store(hn::Mul(hn::MulAdd(error, hn::Set(d, 2.0), hn::Mul(variance, hn::Set(d, 3.0))), unit), d, e.variance_error + r);
+    hn::Store(hn::Mul(hn::MulAdd(error, hn::Set(d, 2.0), hn::Mul(variance, hn::Set(d, 4.0))), unit), d, e.variance_error + r);
   }
 }
 

@@ -120,7 +120,7 @@ class GroupOfRuns {
     Sums<InDoubles> levels[3];
     for (std::size_t i = 0; i < x_.runs; ++i) {
       const T* x = static_cast<const T*>(x_.data) + static_cast<std::ptrdiff_t>(i) * x_.stride;
-      levels[0].add(sums_of<InDoubles, true, kShifted>(x, x_.run, shift));
+      levels[0].add(sums_of<InDoubles, true, kShifted>(x, x_.run, hn::Set(D(), shift)));
       for (std::size_t level = 0, every = Cascade::width; level < 2 && (i + 1) % every == 0; ++level, every *= Cascade::width) {
         levels[level + 1].add(levels[level]);
         levels[level] = Sums<InDoubles>();

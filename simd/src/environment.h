@@ -17,10 +17,17 @@ class FloatingPointEnvironment {
   FloatingPointEnvironment& operator=(const FloatingPointEnvironment&) = delete;
 
 #if defined(__SSE2__)
-  FloatingPointEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(0x1F80); }
-  ~FloatingPointEnvironment() { _mm_setcsr(saved_); }
+  // Writing the register costs far more than reading it.
+  FloatingPointEnvironment() : saved_(_mm_getcsr()) {
+    if ((saved_ & ~flags) != initial) _mm_setcsr(initial);
+  }
+  ~FloatingPointEnvironment() {
+    if (_mm_getcsr() != saved_) _mm_setcsr(saved_);
+  }
 
  private:
+  static constexpr std::uint32_t initial = 0x1F80;
+  static constexpr std::uint32_t flags = 0x3F;
   std::uint32_t saved_;
 #elif defined(__aarch64__)
   FloatingPointEnvironment() {

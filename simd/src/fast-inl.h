@@ -17,32 +17,50 @@ namespace {
 
 #if HWY_TARGET != HWY_SCALAR
 
-// x̂ = (x − mean)·scale + rest, where mean + the mean's own rounding error, which `rest` makes good, is μ. So a deviation is as exact as
-// x − mean is, however large μ, and that is exact where it cancels.
-struct FastRow {
-  float mean, scale, rest;
-  bool usable;  // in this arithmetic; else the row is computed correctly rounded
+// x̂ = (x − mean)·scale + rest of some rows, where mean + the mean's own rounding error, which `rest` makes good, is μ. So a deviation is as
+// exact as x − mean is, however large μ, and that is exact where it cancels.
+struct FastRows {
+  alignas(64) float mean[batch_rows];
+  alignas(64) float scale[batch_rows];
+  alignas(64) float rest[batch_rows];
+  bool usable[batch_rows];  // in this arithmetic; else the row is computed correctly rounded
 };
 
 // The first element as shift: what is flat has d = 0 throughout. The condition, Σd²/(n·v), is small if that element is no outlier.
 template <bool kCentred, class T>
-HWY_INLINE FastRow measure_fast(const T* x, std::size_t n, double epsilon) {
-  const double shift = kCentred ? read(format_of<T>(), x, 0) : 0.0;
-  const Sums<InFloats> sums = sums_of<InFloats, kCentred, kCentred>(x, n, static_cast<float>(shift));
-  const double sum = kCentred ? static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.sum))) : 0.0;
-  const double squares = static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.squares)));
-  const double count = static_cast<double>(n);
-  const double mean = sum / count;
-  const double v = HWY_MAX(0.0, squares - sum * mean) / count + epsilon;
-  const double scale = 1 / std::sqrt(v);
-  FastRow row;
-  const double centre = shift + mean;
-  row.mean = static_cast<float>(centre);
-  row.scale = static_cast<float>(scale);
-  row.rest = static_cast<float>((static_cast<double>(row.mean) - centre) * scale);
-  // No square has overflowed, and none that counts underflowed; NaN compares false.
-  row.usable = squares < 0x1p120 && v > 0x1p-90 && squares <= 32 * count * v && std::abs(shift) < 0x1p120;
-  return row;
+HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n, double epsilon, FastRows& rows) {
+  alignas(64) double sum[batch_rows] = {};
+  alignas(64) double squares[batch_rows] = {};
+  alignas(64) double shift[batch_rows] = {};
+  for (std::size_t r = 0; r < count; ++r) {
+    const VF first = kCentred ? hn::Set(F(), hn::GetLane(load_first(x[r]))) : hn::Zero(F());
+    const Sums<InFloats> sums = sums_of<InFloats, kCentred, kCentred>(x[r], n, first);
+    if (kCentred) {
+      shift[r] = static_cast<double>(hn::GetLane(first));
+      sum[r] = static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.sum)));
+    }
+    squares[r] = static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.squares)));
+  }
+  const D d;
+  const VD vn = hn::Set(d, static_cast<double>(n));
+  for (std::size_t r = 0; r < batch_rows; r += hn::Lanes(d)) {
+    const VD s = hn::Load(d, sum + r);
+    const VD q = hn::Load(d, squares + r);
+    const VD mean = hn::Div(s, vn);
+    const VD v = hn::Add(hn::Div(hn::Max(hn::Sub(q, hn::Mul(s, mean)), hn::Zero(d)), vn), hn::Set(d, epsilon));
+    const VD scale = hn::Div(hn::Set(d, 1.0), hn::Sqrt(v));
+    const VD centre = hn::Add(hn::Load(d, shift + r), mean);
+    const auto rounded = hn::DemoteTo(H(), centre);
+    hn::Store(rounded, H(), rows.mean + r);
+    hn::Store(hn::DemoteTo(H(), scale), H(), rows.scale + r);
+    hn::Store(hn::DemoteTo(H(), hn::Mul(hn::Sub(hn::PromoteTo(d, rounded), centre), scale)), H(), rows.rest + r);
+    // No square has overflowed, and none that counts underflowed; NaN compares false.
+    const auto in_range = hn::And(hn::Lt(q, hn::Set(d, 0x1p120)), hn::Gt(v, hn::Set(d, 0x1p-90)));
+    const auto sound = hn::And(hn::Le(q, hn::Mul(hn::Mul(vn, v), hn::Set(d, 32.0))), hn::Lt(hn::Abs(centre), hn::Set(d, 0x1p120)));
+    std::uint8_t bits[8] = {};
+    hn::StoreMaskBits(d, hn::And(in_range, sound), bits);
+    for (std::size_t k = 0; k < hn::Lanes(d) && r + k < batch_rows; ++k) rows.usable[r + k] = (bits[0] >> k & 1) != 0;
+  }
 }
 
 // |γ| and |β| are moderate, so that no product of a usable row overflows on the way to a finite sum.
@@ -71,8 +89,8 @@ HWY_INLINE VF fast_block(VF mean, VF scale, VF rest, const T* x, const P* gamma,
 }
 
 template <bool kCentred, bool kGamma, bool kBeta, class T, class P>
-HWY_INLINE void apply_fast(const Affine<T, P>& affine, const FastRow& row, const T* x, T* y, std::size_t n, bool stream) {
-  const VF mean = hn::Set(F(), row.mean), scale = hn::Set(F(), row.scale), rest = hn::Set(F(), row.rest);
+HWY_INLINE void apply_fast(const Affine<T, P>& affine, const FastRows& rows, std::size_t r, const T* x, T* y, std::size_t n, bool stream) {
+  const VF mean = hn::Set(F(), rows.mean[r]), scale = hn::Set(F(), rows.scale[r]), rest = hn::Set(F(), rows.rest[r]);
   const bool one_plus = affine.one_plus;
   const P* gamma = affine.gamma;
   const P* beta = affine.beta;
@@ -103,20 +121,25 @@ bool normalize_rows_fast(const Rule& rule, std::size_t begin, std::size_t end, C
   const Affine<T, P> affine(rule);
   const bool plain = call.residual == nullptr && call.mean == nullptr && call.rstd == nullptr && n != 0;
   if (!plain || !moderate(affine.gamma, n) || !moderate(affine.beta, n)) return normalize_rows<kCentred, T, P>(rule, begin, end, counters);
-  for (std::size_t r = begin; r < end; ++r) {
-    const T* x = static_cast<const T*>(call.x) + static_cast<std::ptrdiff_t>(r) * call.x_stride;
-    T* y = static_cast<T*>(call.y) + static_cast<std::ptrdiff_t>(r) * call.y_stride;
-    const FastRow row = measure_fast<kCentred>(x, n, call.epsilon);
-    if (HWY_UNLIKELY(!row.usable)) {
-      if (!normalize_rows<kCentred, T, P>(rule, r, r + 1, counters)) return false;
-    } else if (affine.gamma != nullptr && affine.beta != nullptr) {
-      apply_fast<kCentred, true, true>(affine, row, x, y, n, rule.stream);
-    } else if (affine.gamma != nullptr) {
-      apply_fast<kCentred, true, false>(affine, row, x, y, n, rule.stream);
-    } else if (affine.beta != nullptr) {
-      apply_fast<kCentred, false, true>(affine, row, x, y, n, rule.stream);
-    } else {
-      apply_fast<kCentred, false, false>(affine, row, x, y, n, rule.stream);
+  for (std::size_t first = begin; first < end; first += batch_rows) {
+    const std::size_t count = HWY_MIN(batch_rows, end - first);
+    const T* x[batch_rows];
+    for (std::size_t r = 0; r < count; ++r) x[r] = static_cast<const T*>(call.x) + static_cast<std::ptrdiff_t>(first + r) * call.x_stride;
+    FastRows rows;
+    measure_fast<kCentred>(x, count, n, call.epsilon, rows);
+    for (std::size_t r = 0; r < count; ++r) {
+      T* y = static_cast<T*>(call.y) + static_cast<std::ptrdiff_t>(first + r) * call.y_stride;
+      if (HWY_UNLIKELY(!rows.usable[r])) {
+        if (!normalize_rows<kCentred, T, P>(rule, first + r, first + r + 1, counters)) return false;
+      } else if (affine.gamma != nullptr && affine.beta != nullptr) {
+        apply_fast<kCentred, true, true>(affine, rows, r, x[r], y, n, rule.stream);
+      } else if (affine.gamma != nullptr) {
+        apply_fast<kCentred, true, false>(affine, rows, r, x[r], y, n, rule.stream);
+      } else if (affine.beta != nullptr) {
+        apply_fast<kCentred, false, true>(affine, rows, r, x[r], y, n, rule.stream);
+      } else {
+        apply_fast<kCentred, false, false>(affine, rows, r, x[r], y, n, rule.stream);
+      }
     }
   }
   if (rule.stream) hwy::FlushStream();

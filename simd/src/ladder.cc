@@ -81,11 +81,12 @@ void write(Format format, Bits bits, void* to, std::ptrdiff_t index) {
 }
 
 const Ladder::Wide& Ladder::wide() {
-  if (wide_) return *wide_;
-  if (given_) {
-    Wide& w = wide_.emplace();
-    w.shift = given_->first;
-    const DoubleDouble v = two_sum(given_->second, rule_->call->epsilon);
+  std::optional<Wide>& known = deep().wide;
+  if (known) return *known;
+  if (const auto& given = deep().given) {
+    Wide& w = known.emplace();
+    w.shift = given->first;
+    const DoubleDouble v = two_sum(given->second, rule_->call->epsilon);
     w.rstd = reciprocal_root(v);
     w.rstd_error = v.hi > 0x1p-900 && v.hi < 0x1p900 ? 64 * u * u : std::numeric_limits<double>::infinity();
     return w;
@@ -94,7 +95,7 @@ const Ladder::Wide& Ladder::wide() {
   const auto n = static_cast<double>(elements_.count());
   WideMoments m = rule_->moments(elements_, 0);
   if (centred && !(m.squares.hi < 0x1p20 * (m.squares.hi - m.sum.hi * m.sum.hi / n))) m = rule_->moments(elements_, m.sum.hi / n);
-  Wide& w = wide_.emplace();
+  Wide& w = known.emplace();
   w.shift = m.shift;
   DoubleDouble spread = m.squares;
   double spread_error = m.squares_error;
@@ -116,8 +117,9 @@ const Ladder::Wide& Ladder::wide() {
 }
 
 const Group& Ladder::exact() {
-  if (exact_) return *exact_;
-  if (given_) return exact_.emplace(rule_->spec, dyadic(given_->first), dyadic(given_->second));
+  std::optional<Group>& known = deep().exact;
+  if (known) return *known;
+  if (const auto& given = deep().given) return known.emplace(rule_->spec, dyadic(given->first), dyadic(given->second));
   Moments moments(info(rule_->spec.op), Mode::nearest_even);
   const auto* data = static_cast<const std::byte*>(elements_.data);
   const int bytes = info(elements_.format).bytes();
@@ -127,22 +129,12 @@ const Group& Ladder::exact() {
       moments.add(Dyadic(decode(elements_.format, load(elements_.format, at))));
     }
   }
-  return exact_.emplace(rule_->spec, static_cast<std::int64_t>(elements_.count()), std::move(moments));
-}
-
-void Ladder::begin(const Rule& rule, const Elements& elements, Counters& counters) {
-  rule_ = &rule;
-  elements_ = elements;
-  counters_ = &counters;
-  estimate = {};
-  given_.reset();
-  wide_.reset();
-  exact_.reset();
+  return known.emplace(rule_->spec, static_cast<std::int64_t>(elements_.count()), std::move(moments));
 }
 
 void Ladder::begin(const Rule& rule, double mean, double variance, Counters& counters) {
   begin(rule, Elements{}, counters);
-  given_.emplace(mean, variance);
+  deep().given.emplace(mean, variance);
 }
 
 Bits Ladder::settle(double x, const double* gamma, const double* beta) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -61,7 +62,13 @@ class Ladder {
  public:
   Estimate estimate;
 
-  void begin(const Rule& rule, const Elements& elements, Counters& counters);
+  void begin(const Rule& rule, const Elements& elements, Counters& counters) {
+    estimate = {};
+    rule_ = &rule;
+    elements_ = elements;
+    counters_ = &counters;
+    deep_.reset();
+  }
   // The same for given statistics.
   void begin(const Rule& rule, double mean, double variance, Counters& counters);
   [[nodiscard]] const Elements& elements() const { return elements_; }
@@ -100,9 +107,17 @@ class Ladder {
   const Rule* rule_ = nullptr;
   Elements elements_;
   Counters* counters_ = nullptr;
-  std::optional<std::pair<double, double>> given_;  // mean and variance
-  std::optional<Wide> wide_;
-  std::optional<Group> exact_;
+  // What few groups need.
+  struct Deep {
+    std::optional<std::pair<double, double>> given;  // mean and variance
+    std::optional<Wide> wide;
+    std::optional<Group> exact;
+  };
+  [[nodiscard]] Deep& deep() {
+    if (deep_ == nullptr) deep_ = std::make_unique<Deep>();
+    return *deep_;
+  }
+  std::unique_ptr<Deep> deep_;
 };
 
 // `value` rounded to `format`, to nearest even; a NaN becomes the canonical one.

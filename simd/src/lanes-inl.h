@@ -92,6 +92,16 @@ HWY_INLINE VF load_floats(const T* from) {
     return floats_of(F(), from);
 }
 
+// The first element, in the first lane.
+template <class T>
+HWY_INLINE hn::Vec<hn::CappedTag<float, 1>> load_first(const T* from) {
+  const hn::CappedTag<float, 1> one;
+  if constexpr (std::is_same_v<T, float>)
+    return hn::LoadU(one, from);
+  else
+    return floats_of(one, from);
+}
+
 HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low)); }
 
 HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(), hn::Set(I(), 0x7fc00000)), v); }
@@ -141,7 +151,7 @@ HWY_INLINE void store_floats(VF v, T* to, bool stream = false) {
 // pattern is farther than `tolerance` units of the wider format from any midpoint. That holds for the format's normal range: below it
 // the midpoints lie elsewhere, so values there have to fail. Beyond it the pattern is that of the overflow threshold.
 //
-// Several blocks share one verdict per lane: of each lane the least distance and the least magnitude are kept.
+// Several blocks share one verdict: of each lane the least distance and the least margin are kept.
 template <class T>
 class RoundingTest {
  public:
@@ -154,15 +164,19 @@ class RoundingTest {
       : offset_(hn::Set(U(), static_cast<std::uint32_t>(tolerance) - (trailing + 1) / 2)),
         limit_(hn::Set(I(), 2 * tolerance)),
         distance_(hn::Set(U(), trailing)),
-        magnitude_(hn::Set(U(), 0x7fffffff)) {}
+        magnitude_(hn::Set(I(), 0x7fffffff)) {}
 
-  // `value` is to_floats(low, high).
+  // `value` is to_floats(low, high). All have one threshold, which goes to `passes`.
   HWY_INLINE void add(VD low, VD high, VF value) {
-    const VU bits = hn::BitCast(U(), value);
-    VU wide = bits;
-    if constexpr (std::is_same_v<T, float>) wide = hn::ConcatEven(U(), hn::BitCast(U(), high), hn::BitCast(U(), low));
-    distance_ = hn::Min(distance_, hn::And(hn::Add(wide, offset_), hn::Set(U(), trailing)));
-    magnitude_ = hn::Min(magnitude_, hn::And(bits, hn::Set(U(), 0x7fffffff)));
+    add_distance(low, high, value);
+    magnitude_ = hn::Min(magnitude_, bits_of(value));
+  }
+  // Each has its own; `passes` gets zero. A threshold that is no number, or infinite, lets nothing pass.
+  HWY_INLINE void add(VD low, VD high, VF value, VF threshold) {
+    add_distance(low, high, value);
+    const VF highest = hn::BitCast(F(), hn::Set(I(), 0x7fffffff));
+    const VF bound = hn::IfThenElse(hn::Lt(threshold, hn::Inf(F())), threshold, highest);
+    magnitude_ = hn::Min(magnitude_, hn::Sub(bits_of(value), hn::BitCast(I(), bound)));
   }
 
   // False where a midpoint is near, or |value| <= threshold, or the threshold is NaN, as it is where gain or bias are not finite.
@@ -170,13 +184,25 @@ class RoundingTest {
     const MF far = hn::RebindMask(F(), hn::Gt(hn::BitCast(I(), distance_), limit_));
     return hn::And(far, hn::Gt(hn::BitCast(F(), magnitude_), threshold));
   }
+  [[nodiscard]] HWY_INLINE MF passes() const {
+    const auto far = hn::Gt(hn::BitCast(I(), distance_), limit_);
+    return hn::RebindMask(F(), hn::And(far, hn::Gt(magnitude_, hn::Zero(I()))));
+  }
 
  private:
+  static HWY_INLINE VI bits_of(VF value) { return hn::And(hn::BitCast(I(), value), hn::Set(I(), 0x7fffffff)); }
+  HWY_INLINE void add_distance(VD low, VD high, VF value) {
+    VU wide = hn::BitCast(U(), value);
+    if constexpr (std::is_same_v<T, float>) wide = hn::ConcatEven(U(), hn::BitCast(U(), high), hn::BitCast(U(), low));
+    distance_ = hn::Min(distance_, hn::And(hn::Add(wide, offset_), hn::Set(U(), trailing)));
+  }
+
   // The bits behind the format's own in the wider one.
   static constexpr std::uint32_t trailing = (1U << (std::is_same_v<T, float> ? 29 : std::is_same_v<T, float16_t> ? 13 : 16)) - 1;
   VU offset_;
   VI limit_;
-  VU distance_, magnitude_;
+  VU distance_;
+  VI magnitude_;
 };
 
 #endif  // HWY_TARGET != HWY_SCALAR

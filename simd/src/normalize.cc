@@ -196,11 +196,13 @@ Status normalize(const Call& original) {
     work.units = (groups + together - 1) / together * sets;
     groups *= sets;
   }
-  // More than the last cache has to itself, whole lines at a time. Measured: at a quarter of this it makes no difference.
+  // More than a share of the last cache, in rows of many whole lines. Measured: at a quarter of the size it makes no difference, and for
+  // rows of a few lines it loses.
   constexpr std::size_t large = std::size_t{8} << 20;
   constexpr std::uintptr_t cache_line = 64;
   const std::size_t bytes = static_cast<std::size_t>(info(call.format).bytes());
-  rule.stream = call.y != call.x && elements * bytes >= large && reinterpret_cast<std::uintptr_t>(call.y) % cache_line == 0 &&
+  rule.stream = call.y != call.x && row_length(call) * bytes >= 16 * cache_line && elements * bytes >= large &&
+                reinterpret_cast<std::uintptr_t>(call.y) % cache_line == 0 &&
                 static_cast<std::size_t>(call.y_stride) * bytes % cache_line == 0;
 
   if (elements == 0) {

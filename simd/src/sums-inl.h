@@ -103,15 +103,14 @@ Sums<Lanes> sums_of_tree(const T* x, std::size_t vectors, typename Sums<Lanes>::
   return sums;
 }
 
-template <class Lanes, bool kCentred, bool kShifted, class T, class Scalar>
-Sums<Lanes> sums_of(const T* x, std::size_t n, Scalar shift) {
+template <class Lanes, bool kCentred, bool kShifted, class T>
+HWY_INLINE Sums<Lanes> sums_of(const T* x, std::size_t n, typename Sums<Lanes>::V vshift) {
   const typename Lanes::Tag tag;
   const std::size_t lanes = hn::Lanes(tag);
-  const auto vshift = hn::Set(tag, shift);
   const std::size_t vectors = n / lanes;
   Sums<Lanes> sums = sums_of_tree<Lanes, kCentred, kShifted>(x, vectors, vshift);
   if (const std::size_t rest = n - vectors * lanes; rest != 0) {
-    T tail[HWY_MAX_BYTES / sizeof(Scalar)] = {};
+    T tail[HWY_MAX_BYTES / sizeof(float)] = {};
     std::memcpy(tail, x + vectors * lanes, rest * sizeof(T));
     const auto v = Lanes::load(tail);
     const auto d = hn::IfThenElseZero(hn::FirstN(tag, rest), kShifted ? hn::Sub(v, vshift) : v);
