@@ -120,6 +120,9 @@ Status validate(const Call& call) {
        {std::pair{"running_mean", call.running_mean != nullptr}, std::pair{"running_variance", call.running_variance != nullptr}}) {
     if (given && call.op != Op::batch_norm_training) return refuse(Code::bad_tensor, name, "null: only batch_norm_training updates it");
   }
+  if (call.running_variance != nullptr && call.profile.running_variance == Estimator::unbiased && group_size(call) == 1) {
+    return refuse(Code::bad_shape, "running_variance", "two values per channel or more: an unbiased estimate needs them");
+  }
   if (!(call.momentum >= 0 && call.momentum <= 1)) return refuse(Code::bad_momentum, "momentum", "a number from 0 to 1");
   return {};
 }
