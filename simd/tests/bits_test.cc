@@ -1,32 +1,12 @@
 // The bits of the reference: random calls of every op, format and format of parameters, on every instruction set of this machine.
+#include "kinds.h"
 #include "values.h"
 
 namespace norma::simd {
 namespace {
 
-struct Kind {
-  Op op;
-  Format format;
-  Format params;
-};
-std::vector<Kind> kinds() {
-  std::vector<Kind> all;
-  for (const Op op : offered_ops) {
-    for (const Format format : offered_formats) {
-      all.push_back({op, format, format});
-      if (format != Format::f32) all.push_back({op, format, Format::f32});
-    }
-  }
-  return all;
-}
-std::string kind_name(const ::testing::TestParamInfo<Kind>& kind) {
-  return std::string(info(kind.param.op).name) + "_" + std::string(info(kind.param.format).name) + "_params_" +
-         std::string(info(kind.param.params).name);
-}
-void PrintTo(const Kind& kind, std::ostream* to) { *to << info(kind.op).name << " " << info(kind.format).name; }
-
 class SimdBits : public ::testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, SimdBits, ::testing::ValuesIn(kinds()), kind_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, SimdBits, ::testing::ValuesIn(kinds_with_params()), KindName());
 
 TEST_P(SimdBits, AreThoseOfTheReference) {
   const Kind& kind = GetParam();
