@@ -86,7 +86,9 @@ inline double epsilon_near_midpoint(const Integers& g, Format format, int nearne
   const int surplus = static_cast<int>(msb(m)) - p;
   m >>= surplus;
   s -= surplus;
-  if ((m & 1) == 0) m -= 1;  // p + 1 bits and odd: a midpoint
+  // p + 1 bits and odd: a midpoint.
+  if ((m & 1) == 0) m -= 1;
+  if (static_cast<int>(msb(m)) < p) m = 2 * m + 1, ++s;
   const Integer numerator = (s >= 0 ? Integer(d2 << (2 * s)) : Integer(d2 >> (-2 * s))) - v * m * m;
   if (numerator <= 0) return 0;
   const Integer denominator = m * m * g.n * g.n;
