@@ -86,9 +86,9 @@ const Refusal refusals[] = {
     {"a negative epsilon", Code::bad_epsilon, "epsilon", every, [](Attempt& a) { a.call.epsilon = -1e-5; }},
     {"an infinite epsilon", Code::bad_epsilon, "epsilon", every, [](Attempt& a) { a.call.epsilon = inf; }},
     {"an epsilon that is NaN, as it is unless given", Code::bad_epsilon, "epsilon", every, [](Attempt& a) { a.call.epsilon = nan; }},
-    {"a momentum above 1", Code::bad_momentum, "momentum", {Op::batch_norm_training}, [](Attempt& a) { a.call.momentum = 1.5; }},
-    {"a negative momentum", Code::bad_momentum, "momentum", {Op::batch_norm_training}, [](Attempt& a) { a.call.momentum = -0.1; }},
-    {"a momentum that is NaN", Code::bad_momentum, "momentum", {Op::batch_norm_training}, [](Attempt& a) { a.call.momentum = nan; }},
+    {"a momentum above 1", Code::bad_momentum, "momentum", every, [](Attempt& a) { a.call.momentum = 1.5; }},
+    {"a negative momentum", Code::bad_momentum, "momentum", every, [](Attempt& a) { a.call.momentum = -0.1; }},
+    {"a momentum that is NaN", Code::bad_momentum, "momentum", every, [](Attempt& a) { a.call.momentum = nan; }},
 
     {"weight norm", Code::bad_parameter, "op", every, [](Attempt& a) { a.call.op = Op::weight_norm; }},
     {"an op there is not", Code::bad_parameter, "op", every, [](Attempt& a) { a.call.op = static_cast<Op>(99); }},
@@ -138,6 +138,12 @@ const Refusal refusals[] = {
        a.call.cases = std::size_t{1} << 22, a.call.channels = std::size_t{1} << 22, a.call.positions = std::size_t{1} << 20,
        a.call.groups = 1;
      }},
+
+    {"an unbiased running variance of a single value",
+     Code::bad_shape,
+     "running",
+     {Op::batch_norm_training},
+     [](Attempt& a) { a.call.cases = a.call.positions = 1; }},
 
     {"rows of y that overlap", Code::bad_stride, "y_stride", every, [](Attempt& a) { a.call.y_stride = 4, a.call.positions = 1; }},
     {"rows of y that overlap backwards", Code::bad_stride, "y_stride", every,
@@ -191,7 +197,6 @@ TEST(SimdRefusals, NotWhatMakesSense) {
       {"the largest epsilon", every, [](Attempt& a) { a.call.epsilon = std::numeric_limits<double>::max(); }},
       {"windows on a signal", every, [](Attempt& a) { a.call.x_stride = 1; }},
       {"one row again and again, spelt as a stride of its own", by_rows, [](Attempt& a) { a.call.rows = 1, a.call.y_stride = 1; }},
-      {"a momentum out of range where there is none", {Op::layer_norm, Op::group_norm}, [](Attempt& a) { a.call.momentum = 7; }},
       {"a profile of running statistics where there are none", by_rows,
        [](Attempt& a) { a.call.profile.running_variance = Estimator::biased, a.call.profile.momentum = Momentum::weight_of_old; }},
       {"gain offset without a gain", every, [](Attempt& a) { a.call.profile.gain_offset = true, a.call.gamma = nullptr; }},

@@ -116,6 +116,7 @@ TEST(SimdSpecialRunning, InAllCombinations) {
         for (const double momentum : {0.0, 0.25, 1.0}) {
           for (const Momentum weight : {Momentum::weight_of_new, Momentum::weight_of_old}) {
             for (const Estimator estimator : {Estimator::unbiased, Estimator::biased}) {
+              if (n == 1 && estimator == Estimator::unbiased) continue;  // refused
               t.call.momentum = momentum;
               t.call.profile.momentum = weight;
               t.call.profile.running_variance = estimator;

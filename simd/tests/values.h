@@ -258,7 +258,8 @@ inline void random_extras(Random& random, Trial& t) {
   if (c.op == Op::batch_norm_training) {
     c.momentum = random.of(std::vector<double>{0, 0.1, 0.37, 1});
     c.profile.momentum = random.one_in(2) ? Momentum::weight_of_new : Momentum::weight_of_old;
-    c.profile.running_variance = random.one_in(2) ? Estimator::unbiased : Estimator::biased;
+    const bool one = c.cases * c.positions == 1;  // has no unbiased variance
+    c.profile.running_variance = !one && random.one_in(2) ? Estimator::unbiased : Estimator::biased;
     for (const Role role : {Role::running_mean, Role::running_variance}) {
       if (random.one_in(2)) continue;
       t.inputs[role] = filled(random, c, role, one_of(random, x_families).fill);
