@@ -132,7 +132,7 @@ const Refusal refusals[] = {
      {Op::group_norm},
      [](Attempt& a) { a.call.channels = 6 << 20, a.call.groups = 1, a.call.positions = 1 << 12; }},
     {"more elements than memory", Code::bad_shape, "", by_channels,
-     [](Attempt& a) { a.call.cases = 1 << 22, a.call.channels = huge >> 20; }},
+     [](Attempt& a) { a.call.cases = 1 << 22, a.call.channels = huge >> 20, a.call.groups = 1; }},
     {"a product of three that wraps to nothing", Code::bad_shape, "", by_channels,
      [](Attempt& a) {
        a.call.cases = std::size_t{1} << 22, a.call.channels = std::size_t{1} << 22, a.call.positions = std::size_t{1} << 20,

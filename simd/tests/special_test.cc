@@ -8,7 +8,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-const std::vector<double> elements_tried{0.0, -0.0, 1, -1, inf, -inf, nan};
+const std::vector<double> elements_tried{0.0, -0.0, 1, -1, inf, nan};
 const std::vector<std::optional<double>> gammas{std::nullopt, 0.0, -0.0, 1, -1, inf, nan};
 const std::vector<std::optional<double>> betas{std::nullopt, 0.0, -0.0, 1, -inf};
 
@@ -49,7 +49,7 @@ Trial call_on(const Kind& kind, Layout layout, const std::vector<std::vector<dou
 }
 
 class SimdSpecial : public ::testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, SimdSpecial, ::testing::ValuesIn(kinds_with_params()), KindName());
+INSTANTIATE_TEST_SUITE_P(Kinds, SimdSpecial, ::testing::ValuesIn(kinds()), KindName());
 
 TEST_P(SimdSpecial, InAllCombinations) {
   const Op op = GetParam().op;
@@ -71,6 +71,7 @@ TEST_P(SimdSpecial, InAllCombinations) {
       if (info(op).outputs.contain(Role::mean)) t.outputs.push_back(Role::mean);
       for (const double epsilon : {0.0, 1.0}) {
         t.call.epsilon = epsilon;
+        if (repeat > 1 && epsilon == 0) continue;
         for (const std::optional<double>& gamma : gammas) {
           for (const std::optional<double>& beta : betas) {
             t.inputs[Role::gamma].reset();
