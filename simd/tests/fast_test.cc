@@ -1,0 +1,128 @@
+// `fast` keeps the bound of the header, against the exact values; what is finite stays finite; flat rows give β.
+#include "kinds.h"
+#include "norma/exact.h"
+#include "values.h"
+
+namespace norma::simd {
+namespace {
+
+// The most roundings between an element and a finished sum: what the library's summation tree comes to with few lanes or many.
+double most_depth(std::size_t n) {
+  const double vectors = static_cast<double>(n) / 4;
+  return 8 + 2 + std::min(16.0, std::ceil(vectors / 32)) + std::ceil(std::log2(std::max(1.0, vectors / 512))) + 4 + 4;
+}
+
+struct Exact {
+  double y = 0;  // rounded to a double, which is near enough for a bound
+  double xhat = 0;
+  double error = 0;  // |ŷ − y| in units of ulp(y)
+  int log2 = 0;
+  bool finite = false;
+};
+
+// The worst error as a part of the bound.
+double worst_margin(const Trial& t, const Tensor& got, const Tensor& rounded, ::testing::AssertionResult& result) {
+  const Call& c = t.call;
+  const std::size_t count = got.size();
+  std::vector<Exact> exact(count);
+  ByRole<ConstView> in;
+  ByRole<View> wanted;
+  for (std::size_t r = 0; r < role_count; ++r) {
+    if (t.inputs[static_cast<Role>(r)]) in[static_cast<Role>(r)] = t.inputs[static_cast<Role>(r)]->in();
+  }
+  Tensor y(c.format, shape_of(c));
+  Tensor xhat(c.format, shape_of(c));
+  wanted[Role::y] = y.out();
+  wanted[Role::xhat] = xhat.out();
+  const Status status = evaluate(spec_of(c), in, wanted, Mode::nearest_even, [&](Role role, std::int64_t offset, const Real& value) {
+    Exact& e = exact[static_cast<std::size_t>(offset)];
+    const double d = testing::value(Format::f64, round(value, Format::f64).bits);
+    if (role == Role::xhat) e.xhat = d;
+    if (role != Role::y) return;
+    e.y = d;
+    e.finite = value.finite();
+    if (!value.finite()) return;
+    e.error = ulp_error(value, c.format, got.bits(static_cast<std::size_t>(offset)));
+    const Digits first = digits(value);
+    e.log2 = first.zero() ? info(c.format).min_exponent() : first.log2();
+  });
+  EXPECT_TRUE(status.ok()) << status.message;
+  const double u = c.format == Format::f64 ? 0x1p-53 : 0x1p-24;
+  const double depth = most_depth(count / std::max<std::size_t>(1, group_count(c)));
+  double worst = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (got.bits(i) == rounded.bits(i)) continue;
+    const Exact& e = exact[i];
+    const Membership m = membership(c, i);
+    double gain = 1;
+    if (t.inputs[Role::gamma]) gain = (*t.inputs[Role::gamma])[m.parameter] + (c.profile.gain_offset ? 1 : 0);
+    const double ulp = std::ldexp(1.0, info(c.format).ulp_exponent(e.log2));
+    const double bound = (depth + 12) * u * std::fabs(gain) * (std::fabs(e.xhat) + 1) + 3 * u * std::fabs(e.y) + ulp / 2;
+    const double most = std::ldexp(1.0, info(c.format).max_exponent() + 1) - std::ldexp(ulp, -1);
+    const bool may_overflow = std::isinf(got[i]) && std::signbit(got[i]) == std::signbit(e.y) && std::fabs(e.y) + bound >= most;
+    const double margin = !e.finite || std::isnan(got[i]) ? std::numeric_limits<double>::infinity()
+                          : may_overflow                  ? 1
+                                                          : e.error * ulp / bound;
+    worst = std::max(worst, margin);
+    if (margin > 1 && result) {
+      result = ::testing::AssertionFailure() << "y[" << i << "] is " << testing::hex(got.bits(i)) << " (" << got[i] << "), exactly about "
+                                             << e.y << ", " << e.error << " ulp away, " << margin << " of the bound; x "
+                                             << (*t.inputs[Role::x])[i] << " xhat " << e.xhat << " gain " << gain << "\n"
+                                             << text(t);
+    }
+  }
+  return worst;
+}
+
+class SimdFast : public ::testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, SimdFast, ::testing::ValuesIn(kinds()), KindName());
+
+TEST_P(SimdFast, KeepsItsBound) {
+  const auto [op, format, params] = GetParam();
+  Random random(20260216);
+  const std::int64_t wanted = testing::scaled(30'000);
+  double worst = 0;
+  for (std::int64_t done = 0, trial = 0; done < wanted; ++trial) {
+    Trial t = random_trial(random, op, format, random.one_in(2) ? format : Format::f32);
+    t.call.accuracy = Accuracy::fast;
+    const ByRole<Tensor> rounded = expected(t);
+    for (const std::int64_t target : usable_targets()) {
+      const OnTarget scope(target);
+      ByRole<Tensor> got;
+      ASSERT_TRUE(run(t, got));
+      ::testing::AssertionResult result = ::testing::AssertionSuccess();
+      worst = std::max(worst, worst_margin(t, *got[Role::y], *rounded[Role::y], result));
+      ASSERT_TRUE(result) << hwy::TargetName(target) << ", trial " << trial;
+    }
+    done += static_cast<std::int64_t>(elements(t.call));
+  }
+  std::cout << "worst error: " << worst << " of the bound\n";
+}
+
+TEST_P(SimdFast, FlatGroupsGiveBeta) {
+  const auto [op, format, params] = GetParam();
+  if (!info(op).centred || info(op).given_statistics) return;
+  Random random(20260217);
+  for (std::int64_t trial = 0; trial < testing::scaled(200); ++trial) {
+    Trial t = random_trial(random, op, format, format);
+    t.call.accuracy = Accuracy::fast;
+    t.call.epsilon = random.of(std::vector<double>{1e-12, 1e-5, 1});
+    t.inputs[Role::x] = filled_by_group(random, t.call, &x_families[5]);
+    t.inputs[Role::gamma] = filled(random, t.call, Role::gamma, families::finite);
+    t.inputs[Role::beta] = filled(random, t.call, Role::beta, families::ordinary);
+    t.note = "flat";
+    for (const std::int64_t target : usable_targets()) {
+      const OnTarget scope(target);
+      ByRole<Tensor> got;
+      ASSERT_TRUE(run(t, got));
+      const Tensor& beta = *t.inputs[Role::beta];
+      for (std::size_t i = 0; i < got[Role::y]->size(); ++i) {
+        const std::size_t at = membership(t.call, i).parameter;
+        ASSERT_EQ((*got[Role::y])[i], beta[at]) << hwy::TargetName(target) << " " << i << "\n" << text(t);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace norma::simd
