@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "norma/tensor_file.h"
 
@@ -259,6 +260,125 @@ TEST_F(Program, RunSaysWhatMadeItsResults) {
   EXPECT_NE(out->find("xhat"), nullptr);
   EXPECT_NE(out->find("deviation"), nullptr);
   EXPECT_EQ(out->find("mean"), nullptr);  // rms_norm has none
+}
+
+// Numbers between -4 and 4, the same in every run, some of them far away.
+Tensor scattered(std::string name, Shape shape, Format format = Format::f32) {
+  std::size_t count = 1;
+  for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+  Tensor t{std::move(name), format, std::move(shape), {}};
+  const auto bytes = static_cast<std::size_t>(info(format).bytes());
+  t.data.resize(count * bytes);
+  const int exponent = info(format).max_exponent();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t bits = (i + 1 + t.name.size()) * 0x9e3779b97f4a7c15U;
+    bits ^= bits >> 32;
+    // The exponent field: at most two above one, and few more than eight below.
+    const std::uint64_t field =
+        static_cast<std::uint64_t>(exponent + 1) - std::min<std::uint64_t>(bits % 9, static_cast<std::uint64_t>(exponent));
+    const Bits fraction = (bits >> 8) & ((Bits{1} << info(format).fraction_bits()) - 1);
+    const Bits sign = (bits >> 7 & 1) != 0 && t.name != "variance" && t.name != "running_variance" ? info(format).sign_bit() : 0;
+    store(format, sign | field << info(format).fraction_bits() | fraction, t.data.data() + i * bytes);
+  }
+  return t;
+}
+
+TEST_F(Program, BothEnginesWriteTheSameBits) {
+  const Shape map{3, 4, 5, 7};
+  const Shape nhwc{3, 5, 7, 4};
+  const Tensor gamma = scattered("gamma", {4});
+  const Tensor beta = scattered("beta", {4});
+  struct Case {
+    std::string call;
+    std::vector<Tensor> tensors;
+    // The outputs that the production path has by now. When it gets another, this test fails until the name stands here.
+    std::set<std::string> offered;
+  };
+  const std::set<std::string> all{"y", "mean", "rstd"};
+  const std::vector<Case> cases{
+      {"layer_norm", {scattered("x", {70, 300})}, all},
+      {"layer_norm --axis 1", {scattered("x", {5, 3, 37}), scattered("gamma", {3, 37}), scattered("beta", {3, 37})}, all},
+      {"layer_norm --epsilon 0", {scattered("x", {5, 3, 37}, Format::f16), scattered("gamma", {37}, Format::f16)}, all},
+      {"layer_norm", {scattered("x", {9, 64}, Format::bf16), scattered("gamma", {64}), scattered("beta", {1, 64})}, all},
+      {"layer_norm", {scattered("x", {9, 37}, Format::f64), scattered("gamma", {37}, Format::f64)}, all},
+      {"layer_norm --also sum", {scattered("x", {9, 37}), scattered("residual", {9, 37})}, {"y", "mean", "rstd", "sum"}},
+      {"rms_norm --gain-offset 1", {scattered("x", {9, 37}), scattered("gamma", {37})}, {"y", "rstd"}},
+      {"rms_norm", {scattered("x", {9, 37}, Format::bf16), scattered("gamma", {37}, Format::bf16)}, {"y", "rstd"}},
+      {"batch_norm", {scattered("x", map), gamma, beta, scattered("running_mean", {4}), scattered("running_variance", {4})}, {}},
+      {"batch_norm --layout NHWC", {scattered("x", nhwc, Format::f16), gamma, beta}, {}},
+      {"batch_norm --axis 0", {scattered("x", {4, 50}), gamma}, {}},
+      {"batch_norm", {scattered("x", map), gamma, beta, scattered("mean", {4}), scattered("variance", {1, 4, 1, 1})}, {}},
+      {"batch_norm --layout NHWC", {scattered("x", nhwc), beta, scattered("mean", {4}), scattered("variance", {4})}, {}},
+      {"group_norm --groups 2", {scattered("x", map), gamma, beta}, {}},
+      {"group_norm --groups 2 --layout NHWC", {scattered("x", nhwc), gamma, beta}, {}},
+      {"instance_norm", {scattered("x", map), gamma, beta}, {}},
+      {"instance_norm --layout NHWC", {scattered("x", nhwc), gamma}, {}},
+  };
+  for (const Case& c : cases) {
+    write("in.safetensors", c.tensors, {});
+    ASSERT_EQ(norma("run in.safetensors --output right.safetensors --op " + c.call).status, 0) << c.call;
+    Result<TensorFile> right = read_tensor_file(at("right.safetensors"));
+    ASSERT_TRUE(right.ok()) << c.call;
+    for (const std::string threads : {"1", "3"}) {
+      fs::remove(at("out.safetensors"));
+      const Outcome o = norma("run in.safetensors --output out.safetensors --engine simd --json --threads " + threads + " --op " + c.call);
+      std::set<std::string> same;
+      if (Result<TensorFile> out = read_tensor_file(at("out.safetensors")); o.status == 0 && out.ok()) {
+        for (const Tensor& tensor : right->tensors) {
+          const Tensor* const ours = out->find(tensor.name);
+          if (ours != nullptr && *ours == tensor) same.insert(tensor.name);
+        }
+        if (!c.offered.empty()) {
+          const json counters = json::parse(o.out)["counters"];
+          EXPECT_GE(counters["vector"].get<int>() + counters["double_double"].get<int>() + counters["exact"].get<int>(),
+                    json::parse(o.out)["elements"].get<int>())
+              << c.call;
+        }
+      }
+      EXPECT_EQ(same, c.offered) << c.call << ", " << threads << " threads\n" << o.err;
+    }
+  }
+}
+
+TEST_F(Program, TheProductionPathSaysWhatItDoesNotOffer) {
+  const std::map<std::string, std::pair<std::vector<Tensor>, std::string>> calls{
+      {"layer_norm --also xhat,deviation", {{scattered("x", {4, 6})}, "the output deviation"}},
+      {"layer_norm --also variance", {{scattered("x", {4, 6})}, "the output variance"}},
+      {"layer_norm --also sum", {{scattered("x", {4, 6})}, "sum without residual"}},
+      {"layer_norm --rounding up", {{scattered("x", {4, 6})}, "rounding other than nearest_even"}},
+      {"layer_norm --dtype f16", {{scattered("x", {4, 6})}, "y in f16 with x in f32"}},
+      {"layer_norm --epsilon-placement outside", {{scattered("x", {4, 6})}, "epsilon_placement outside"}},
+      {"layer_norm --variance-estimator unbiased", {{scattered("x", {4, 6})}, "variance_estimator unbiased"}},
+      {"layer_norm --cast-before-gain true", {{scattered("x", {4, 6})}, "cast_before_gain"}},
+      {"layer_norm --residual-sum exact", {{scattered("x", {4, 6}), scattered("residual", {4, 6})}, "residual_sum exact"}},
+      {"layer_norm --axis -1", {{scattered("x", {4, 6}), scattered("gamma", {4, 6})}, "gamma of shape [4, 6], not [6]"}},
+      {"rms_norm --axis 0", {{scattered("x", {4, 6}), scattered("gamma", {6})}, "gamma of shape [6], not [4, 6]"}},
+      {"rms_norm", {{scattered("x", {4, 6}), scattered("gamma", {6}, Format::f16)}, "gamma in f16 with x in f32"}},
+      {"layer_norm --epsilon 1",
+       {{scattered("x", {4, 6}, Format::f16), scattered("gamma", {6}), scattered("beta", {6}, Format::f16)},
+        "beta in f16 beside gamma in f32"}},
+      {"rms_norm --epsilon 1", {{scattered("x", {4, 6}, Format::f8_e4m3)}, "x in f8_e4m3"}},
+      {"weight_norm", {{scattered("x", {4, 6})}, "weight_norm"}},
+      {"batch_norm", {{scattered("x", {4, 6}), scattered("residual", {4, 6})}, "residual of batch_norm_training"}},
+      {"instance_norm --axis 2", {{scattered("x", {4, 6, 2, 3})}, "the channel axis 2"}},
+  };
+  for (const auto& [call, because] : calls) {
+    write("in.safetensors", because.first, {});
+    EXPECT_EQ(norma("run in.safetensors --output out.safetensors --op " + call).status, 0) << call;
+    expect_refusal("run in.safetensors --output out.safetensors --engine simd --op " + call,
+                   {"in.safetensors", because.second, "--engine reference computes it"});
+  }
+  // What makes no sense is refused as the reference refuses it.
+  write("in.safetensors", {scattered("x", {4, 6}), scattered("gamma", {5})}, {});
+  for (const std::string engine : {"simd", "reference"}) {
+    const std::string run = "run in.safetensors --output out.safetensors --engine " + engine;
+    expect_refusal(run + " --op layer_norm", {"in.safetensors", "gamma has shape [5]: expected [6]"});
+    expect_refusal(run + " --op batch_norm", {"in.safetensors", "gamma has shape [5]: expected [6]"});
+    expect_refusal(run + " --op layer_norm --axis 2", {"axis 2", "-2 to 1"});
+  }
+  expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --threads 2", {"--threads", "--engine simd"});
+  expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --accuracy fast", {"--accuracy", "--engine simd"});
+  expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --engine simd --threads 0", {"--threads"});
 }
 
 TEST_F(Program, ExplainsTheWalkthrough) {
