@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -379,6 +380,81 @@ TEST_F(Program, TheProductionPathSaysWhatItDoesNotOffer) {
   expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --threads 2", {"--threads", "--engine simd"});
   expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --accuracy fast", {"--accuracy", "--engine simd"});
   expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --engine simd --threads 0", {"--threads"});
+}
+
+// All numbers of a JSON value, by a function.
+void each_number(const json& value, const std::function<void(double)>& see) {
+  if (value.is_number()) see(value.get<double>());
+  if (value.is_structured()) {
+    for (const json& part : value) each_number(part, see);
+  }
+}
+
+TEST_F(Program, BenchMeasures) {
+  const Outcome o = norma("bench --shape 8x32 --rounds 15 --json");
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(o.err, "");
+  const json j = json::parse(o.out);
+  EXPECT_GE(j["measurements"].size(), 2U);  // layer_norm and rms_norm, on one thread and on all
+  EXPECT_EQ(j["rounds"], 15);
+  for (const char* part : {"measurements", "geometric_means", "small_calls"}) {
+    int numbers = 0;
+    each_number(j[part], [&](double value) {
+      ++numbers;
+      EXPECT_TRUE(std::isfinite(value) && value > 0) << part << " " << value;
+    });
+    EXPECT_GT(numbers, 0) << part;
+  }
+  for (const json& m : j["measurements"]) {
+    EXPECT_EQ(m["shape"], "8x32");
+    for (const char* variant : {"memcpy", "correctly_rounded", "fast"}) EXPECT_TRUE(m["elements_per_second"].contains(variant)) << variant;
+    EXPECT_TRUE(m["ratios"].contains("correctly_rounded/memcpy"));
+  }
+  for (const char* key : {"processor", "instruction_set", "compiler"}) EXPECT_NE(j["machine"][key], "") << key;
+}
+
+TEST_F(Program, BenchPrintsTables) {
+  const std::string call = "bench --op rms_norm --dtype bf16 --shape 8x32,4x64 --threads 1 --accuracy correctly_rounded";
+  const Outcome text = norma(call);
+  ASSERT_EQ(text.status, 0) << text.err;
+  for (const char* word : {"rms_norm bf16, 1 thread", "8x32", "4x64", "geometric mean", "0x1"}) {
+    EXPECT_NE(text.out.find(word), std::string::npos) << word << "\n" << text.out;
+  }
+  EXPECT_EQ(text.out.find("fast"), std::string::npos) << text.out;
+  const Outcome markdown = norma(call + " --markdown");
+  ASSERT_EQ(markdown.status, 0) << markdown.err;
+  EXPECT_NE(markdown.out.find("| shape | memcpy | correctly_rounded | /memcpy |\n|---|---:|---:|---:|\n| 8x32 |"), std::string::npos)
+      << markdown.out;
+}
+
+TEST_F(Program, BenchAgainstOneDnnWorksOrSaysHowToGetIt) {
+  const Outcome o = norma("bench --against onednn --op layer_norm --shape 8x32 --threads 1 --json");
+  if (o.status == 0) {
+    EXPECT_GT(json::parse(o.out)["measurements"][0]["ratios"]["fast/onednn"], 0);
+    EXPECT_NE(json::parse(o.out)["machine"]["onednn"], "");
+  } else {
+    EXPECT_EQ(o.status, 3);
+    EXPECT_EQ(o.out, "");
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_NE(o.err.find("libdnnl-dev"), std::string::npos) << o.err;
+  }
+}
+
+TEST_F(Program, BenchRefuses) {
+  for (const std::string shape : {"8", "8x", "x8", "8x0", "8xsoup", "99999999x99999999", "8x32x", "-8x32"}) {
+    expect_refusal("bench --shape=" + shape, {"--shape", shape, "64x768"});
+  }
+  expect_refusal("bench --op soup", {"--op", "soup", "layer_norm"});
+  expect_refusal("bench --op layernorm", {"did you mean layer_norm?"});
+  expect_refusal("bench --op weight_norm", {"weight_norm"});
+  expect_refusal("bench --rounds 3", {"--rounds", "3", "15"});
+  expect_refusal("bench --rounds soup", {"--rounds", "soup"});
+  expect_refusal("bench --dtype f8_e4m3", {"--dtype", "f8_e4m3", "bf16"});
+  expect_refusal("bench --threads 0", {"--threads", "\"0\"", "all"});
+  expect_refusal("bench --accuracy perfect", {"--accuracy", "perfect"});
+  expect_refusal("bench --against itself", {"--against", "itself"});
+  expect_refusal("bench --op group_norm --groups 5 --shape 4x64x2x2", {"--groups 5", "64 channels"});
+  expect_refusal("bench --json --markdown", {"--json", "--markdown"});
 }
 
 TEST_F(Program, ExplainsTheWalkthrough) {
