@@ -305,15 +305,17 @@ TEST_F(Program, BothEnginesWriteTheSameBits) {
       {"layer_norm --also sum", {scattered("x", {9, 37}), scattered("residual", {9, 37})}, {"y", "mean", "rstd", "sum"}},
       {"rms_norm --gain-offset 1", {scattered("x", {9, 37}), scattered("gamma", {37})}, {"y", "rstd"}},
       {"rms_norm", {scattered("x", {9, 37}, Format::bf16), scattered("gamma", {37}, Format::bf16)}, {"y", "rstd"}},
-      {"batch_norm", {scattered("x", map), gamma, beta, scattered("running_mean", {4}), scattered("running_variance", {4})}, {}},
-      {"batch_norm --layout NHWC", {scattered("x", nhwc, Format::f16), gamma, beta}, {}},
-      {"batch_norm --axis 0", {scattered("x", {4, 50}), gamma}, {}},
-      {"batch_norm", {scattered("x", map), gamma, beta, scattered("mean", {4}), scattered("variance", {1, 4, 1, 1})}, {}},
-      {"batch_norm --layout NHWC", {scattered("x", nhwc), beta, scattered("mean", {4}), scattered("variance", {4})}, {}},
-      {"group_norm --groups 2", {scattered("x", map), gamma, beta}, {}},
-      {"group_norm --groups 2 --layout NHWC", {scattered("x", nhwc), gamma, beta}, {}},
-      {"instance_norm", {scattered("x", map), gamma, beta}, {}},
-      {"instance_norm --layout NHWC", {scattered("x", nhwc), gamma}, {}},
+      {"batch_norm",
+       {scattered("x", map), gamma, beta, scattered("running_mean", {4}), scattered("running_variance", {4})},
+       {"y", "mean", "rstd", "running_mean", "running_variance"}},
+      {"batch_norm --layout NHWC", {scattered("x", nhwc, Format::f16), gamma, beta}, all},
+      {"batch_norm --axis 0", {scattered("x", {4, 50}), gamma}, all},
+      {"batch_norm", {scattered("x", map), gamma, beta, scattered("mean", {4}), scattered("variance", {1, 4, 1, 1})}, {"y", "rstd"}},
+      {"batch_norm --layout NHWC", {scattered("x", nhwc), beta, scattered("mean", {4}), scattered("variance", {4})}, {"y", "rstd"}},
+      {"group_norm --groups 2", {scattered("x", map), gamma, beta}, all},
+      {"group_norm --groups 2 --layout NHWC", {scattered("x", nhwc), gamma, beta}, all},
+      {"instance_norm", {scattered("x", map), gamma, beta}, all},
+      {"instance_norm --layout NHWC", {scattered("x", nhwc), gamma}, all},
   };
   for (const Case& c : cases) {
     write("in.safetensors", c.tensors, {});
@@ -425,6 +427,18 @@ TEST_F(Program, BenchPrintsTables) {
   ASSERT_EQ(markdown.status, 0) << markdown.err;
   EXPECT_NE(markdown.out.find("| shape | memcpy | correctly_rounded | /memcpy |\n|---|---:|---:|---:|\n| 8x32 |"), std::string::npos)
       << markdown.out;
+}
+
+TEST_F(Program, BenchTakesMapsInBothLayouts) {
+  const Outcome o = norma("bench --shape 2x32x3x3 --threads 1 --accuracy fast --json");
+  ASSERT_EQ(o.status, 0) << o.err;
+  std::set<std::string> measured;
+  const json j = json::parse(o.out);
+  for (const json& m : j["measurements"]) measured.insert(m["op"].get<std::string>() + " " + m["layout"].get<std::string>());
+  std::set<std::string> expected;
+  for (const std::string op : {"batch_norm_training", "batch_norm_inference", "group_norm"})
+    expected.merge(std::set{op + " NCHW", op + " NHWC"});
+  EXPECT_EQ(measured, expected);
 }
 
 TEST_F(Program, BenchAgainstOneDnnWorksOrSaysHowToGetIt) {

@@ -21,7 +21,7 @@ constexpr std::int64_t most_elements = std::int64_t{1} << 30;
 constexpr std::array<std::string_view, 10> row_shapes{"1x4096",   "1x16384",   "64x768",  "512x1024", "4096x1024",
                                                       "128x4096", "2048x4096", "64x8192", "65536x64", "8x32"};
 constexpr std::array<std::string_view, 2> map_shapes{"4x64x56x56", "32x256x14x14"};
-constexpr std::array<Op, 2> default_ops{Op::layer_norm, Op::rms_norm};
+constexpr std::array<Op, 5> default_ops{Op::layer_norm, Op::rms_norm, Op::batch_norm_training, Op::batch_norm_inference, Op::group_norm};
 
 Status wrong(std::string_view option, std::string_view word, std::string_view expected) {
   return {Code::bad_parameter, fmt::format("{} {}: expected {}", option, quote(word), expected)};
@@ -175,7 +175,9 @@ void add_bench(CLI::App& app, Command& chosen) {
       "Example: norma bench --against onednn --op layer_norm --shape 64x768 512x1024");
   const auto options = std::make_shared<Options>();
   command->add_option("--against", options->against, "onednn: measure that too")->type_name("NAME")->check(CLI::IsMember({"onednn"}));
-  command->add_option("--op", options->ops, "ops, all that there are by default")->delimiter(',')->type_name("NAME,...");
+  command->add_option("--op", options->ops, "ops; by default all but instance_norm, which is a group_norm")
+      ->delimiter(',')
+      ->type_name("NAME,...");
   command->add_option("--dtype", options->dtypes, "of x and y: f32 (the default), f64, f16, bf16; gamma and beta are f64 or f32")
       ->delimiter(',')
       ->type_name("NAME,...");

@@ -192,7 +192,8 @@ class Race {
       if (!prepared_[v]) continue;
       measurement_.ns[v].push_back(measure(*prepared_[v], repeats_[v]));
       // Threads with nothing left to do spin, in the way of the next library's: those of oneTBB 0.2 ms, of OpenMP 8 ms of their own time.
-      if (measurement_.threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(v == onednn ? 20 : 1));
+      // On a busy machine, who has slept is let run for a while; so that it is the same for all, one thread sleeps too.
+      std::this_thread::sleep_for(std::chrono::milliseconds(v == onednn && measurement_.threads > 1 ? 20 : 1));
     }
     ++turn_;
   }
