@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "norma/tensor_file.h"
 
@@ -259,6 +261,214 @@ TEST_F(Program, RunSaysWhatMadeItsResults) {
   EXPECT_NE(out->find("xhat"), nullptr);
   EXPECT_NE(out->find("deviation"), nullptr);
   EXPECT_EQ(out->find("mean"), nullptr);  // rms_norm has none
+}
+
+// Numbers between -4 and 4, the same in every run, some of them far away.
+Tensor scattered(std::string name, Shape shape, Format format = Format::f32) {
+  std::size_t count = 1;
+  for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+  Tensor t{std::move(name), format, std::move(shape), {}};
+  const auto bytes = static_cast<std::size_t>(info(format).bytes());
+  t.data.resize(count * bytes);
+  const int exponent = info(format).max_exponent();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t bits = (i + 1 + t.name.size()) * 0x9e3779b97f4a7c15U;
+    bits ^= bits >> 32;
+    // The exponent field: at most two above one, and few more than eight below.
+    const std::uint64_t field =
+        static_cast<std::uint64_t>(exponent + 1) - std::min<std::uint64_t>(bits % 9, static_cast<std::uint64_t>(exponent));
+    const Bits fraction = (bits >> 8) & ((Bits{1} << info(format).fraction_bits()) - 1);
+    const Bits sign = (bits >> 7 & 1) != 0 && t.name != "variance" && t.name != "running_variance" ? info(format).sign_bit() : 0;
+    store(format, sign | field << info(format).fraction_bits() | fraction, t.data.data() + i * bytes);
+  }
+  return t;
+}
+
+TEST_F(Program, BothEnginesWriteTheSameBits) {
+  const Shape map{3, 4, 5, 7};
+  const Shape nhwc{3, 5, 7, 4};
+  const Tensor gamma = scattered("gamma", {4});
+  const Tensor beta = scattered("beta", {4});
+  struct Case {
+    std::string call;
+    std::vector<Tensor> tensors;
+    // The outputs that the production path has by now. When it gets another, this test fails until the name stands here.
+    std::set<std::string> offered;
+  };
+  const std::set<std::string> all{"y", "mean", "rstd"};
+  const std::vector<Case> cases{
+      {"layer_norm", {scattered("x", {70, 300})}, all},
+      {"layer_norm --axis 1", {scattered("x", {5, 3, 37}), scattered("gamma", {3, 37}), scattered("beta", {3, 37})}, all},
+      {"layer_norm --epsilon 0", {scattered("x", {5, 3, 37}, Format::f16), scattered("gamma", {37}, Format::f16)}, all},
+      {"layer_norm", {scattered("x", {9, 64}, Format::bf16), scattered("gamma", {64}), scattered("beta", {1, 64})}, all},
+      {"layer_norm", {scattered("x", {9, 37}, Format::f64), scattered("gamma", {37}, Format::f64)}, all},
+      {"layer_norm --also sum", {scattered("x", {9, 37}), scattered("residual", {9, 37})}, {"y", "mean", "rstd", "sum"}},
+      {"rms_norm --gain-offset 1", {scattered("x", {9, 37}), scattered("gamma", {37})}, {"y", "rstd"}},
+      {"rms_norm", {scattered("x", {9, 37}, Format::bf16), scattered("gamma", {37}, Format::bf16)}, {"y", "rstd"}},
+      {"batch_norm",
+       {scattered("x", map), gamma, beta, scattered("running_mean", {4}), scattered("running_variance", {4})},
+       {"y", "mean", "rstd", "running_mean", "running_variance"}},
+      {"batch_norm --layout NHWC", {scattered("x", nhwc, Format::f16), gamma, beta}, all},
+      {"batch_norm --axis 0", {scattered("x", {4, 50}), gamma}, all},
+      {"batch_norm", {scattered("x", map), gamma, beta, scattered("mean", {4}), scattered("variance", {1, 4, 1, 1})}, {"y", "rstd"}},
+      {"batch_norm --layout NHWC", {scattered("x", nhwc), beta, scattered("mean", {4}), scattered("variance", {4})}, {"y", "rstd"}},
+      {"group_norm --groups 2", {scattered("x", map), gamma, beta}, all},
+      {"group_norm --groups 2 --layout NHWC", {scattered("x", nhwc), gamma, beta}, all},
+      {"instance_norm", {scattered("x", map), gamma, beta}, all},
+      {"instance_norm --layout NHWC", {scattered("x", nhwc), gamma}, all},
+  };
+  for (const Case& c : cases) {
+    write("in.safetensors", c.tensors, {});
+    ASSERT_EQ(norma("run in.safetensors --output right.safetensors --op " + c.call).status, 0) << c.call;
+    Result<TensorFile> right = read_tensor_file(at("right.safetensors"));
+    ASSERT_TRUE(right.ok()) << c.call;
+    for (const std::string threads : {"1", "3"}) {
+      fs::remove(at("out.safetensors"));
+      const Outcome o = norma("run in.safetensors --output out.safetensors --engine simd --json --threads " + threads + " --op " + c.call);
+      std::set<std::string> same;
+      if (Result<TensorFile> out = read_tensor_file(at("out.safetensors")); o.status == 0 && out.ok()) {
+        for (const Tensor& tensor : right->tensors) {
+          const Tensor* const ours = out->find(tensor.name);
+          if (ours != nullptr && *ours == tensor) same.insert(tensor.name);
+        }
+        if (!c.offered.empty()) {
+          const json counters = json::parse(o.out)["counters"];
+          EXPECT_GE(counters["vector"].get<int>() + counters["double_double"].get<int>() + counters["exact"].get<int>(),
+                    json::parse(o.out)["elements"].get<int>())
+              << c.call;
+        }
+      }
+      EXPECT_EQ(same, c.offered) << c.call << ", " << threads << " threads\n" << o.err;
+    }
+  }
+}
+
+TEST_F(Program, TheProductionPathSaysWhatItDoesNotOffer) {
+  const std::map<std::string, std::pair<std::vector<Tensor>, std::string>> calls{
+      {"layer_norm --also xhat,deviation", {{scattered("x", {4, 6})}, "the output deviation"}},
+      {"layer_norm --also variance", {{scattered("x", {4, 6})}, "the output variance"}},
+      {"layer_norm --also sum", {{scattered("x", {4, 6})}, "sum without residual"}},
+      {"layer_norm --rounding up", {{scattered("x", {4, 6})}, "rounding other than nearest_even"}},
+      {"layer_norm --dtype f16", {{scattered("x", {4, 6})}, "y in f16 with x in f32"}},
+      {"layer_norm --epsilon-placement outside", {{scattered("x", {4, 6})}, "epsilon_placement outside"}},
+      {"layer_norm --variance-estimator unbiased", {{scattered("x", {4, 6})}, "variance_estimator unbiased"}},
+      {"layer_norm --cast-before-gain true", {{scattered("x", {4, 6})}, "cast_before_gain"}},
+      {"layer_norm --residual-sum exact", {{scattered("x", {4, 6}), scattered("residual", {4, 6})}, "residual_sum exact"}},
+      {"layer_norm --axis -1", {{scattered("x", {4, 6}), scattered("gamma", {4, 6})}, "gamma of shape [4, 6], not [6]"}},
+      {"rms_norm --axis 0", {{scattered("x", {4, 6}), scattered("gamma", {6})}, "gamma of shape [6], not [4, 6]"}},
+      {"rms_norm", {{scattered("x", {4, 6}), scattered("gamma", {6}, Format::f16)}, "gamma in f16 with x in f32"}},
+      {"layer_norm --epsilon 1",
+       {{scattered("x", {4, 6}, Format::f16), scattered("gamma", {6}), scattered("beta", {6}, Format::f16)},
+        "beta in f16 beside gamma in f32"}},
+      {"rms_norm --epsilon 1", {{scattered("x", {4, 6}, Format::f8_e4m3)}, "x in f8_e4m3"}},
+      {"weight_norm", {{scattered("x", {4, 6})}, "weight_norm"}},
+      {"batch_norm", {{scattered("x", {4, 6}), scattered("residual", {4, 6})}, "residual of batch_norm_training"}},
+      {"instance_norm --axis 2", {{scattered("x", {4, 6, 2, 3})}, "the channel axis 2"}},
+  };
+  for (const auto& [call, because] : calls) {
+    write("in.safetensors", because.first, {});
+    EXPECT_EQ(norma("run in.safetensors --output out.safetensors --op " + call).status, 0) << call;
+    expect_refusal("run in.safetensors --output out.safetensors --engine simd --op " + call,
+                   {"in.safetensors", because.second, "--engine reference computes it"});
+  }
+  // What makes no sense is refused as the reference refuses it.
+  write("in.safetensors", {scattered("x", {4, 6}), scattered("gamma", {5})}, {});
+  for (const std::string engine : {"simd", "reference"}) {
+    const std::string run = "run in.safetensors --output out.safetensors --engine " + engine;
+    expect_refusal(run + " --op layer_norm", {"in.safetensors", "gamma has shape [5]: expected [6]"});
+    expect_refusal(run + " --op batch_norm", {"in.safetensors", "gamma has shape [5]: expected [6]"});
+    expect_refusal(run + " --op layer_norm --axis 2", {"axis 2", "-2 to 1"});
+  }
+  expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --threads 2", {"--threads", "--engine simd"});
+  expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --accuracy fast", {"--accuracy", "--engine simd"});
+  expect_refusal("run in.safetensors --output out.safetensors --op layer_norm --engine simd --threads 0", {"--threads"});
+}
+
+// All numbers of a JSON value, by a function.
+void each_number(const json& value, const std::function<void(double)>& see) {
+  if (value.is_number()) see(value.get<double>());
+  if (value.is_structured()) {
+    for (const json& part : value) each_number(part, see);
+  }
+}
+
+TEST_F(Program, BenchMeasures) {
+  const Outcome o = norma("bench --shape 8x32 --rounds 15 --json");
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(o.err, "");
+  const json j = json::parse(o.out);
+  EXPECT_GE(j["measurements"].size(), 2U);  // layer_norm and rms_norm, on one thread and on all
+  EXPECT_EQ(j["rounds"], 15);
+  for (const char* part : {"measurements", "geometric_means", "small_calls"}) {
+    int numbers = 0;
+    each_number(j[part], [&](double value) {
+      ++numbers;
+      EXPECT_TRUE(std::isfinite(value) && value > 0) << part << " " << value;
+    });
+    EXPECT_GT(numbers, 0) << part;
+  }
+  for (const json& m : j["measurements"]) {
+    EXPECT_EQ(m["shape"], "8x32");
+    for (const char* variant : {"memcpy", "correctly_rounded", "fast"}) EXPECT_TRUE(m["elements_per_second"].contains(variant)) << variant;
+    EXPECT_TRUE(m["ratios"].contains("correctly_rounded/memcpy"));
+  }
+  for (const char* key : {"processor", "instruction_set", "compiler"}) EXPECT_NE(j["machine"][key], "") << key;
+}
+
+TEST_F(Program, BenchPrintsTables) {
+  const std::string call = "bench --op rms_norm --dtype bf16 --shape 8x32,4x64 --threads 1 --accuracy correctly_rounded";
+  const Outcome text = norma(call);
+  ASSERT_EQ(text.status, 0) << text.err;
+  for (const char* word : {"rms_norm bf16, 1 thread", "8x32", "4x64", "geometric mean", "0x1"}) {
+    EXPECT_NE(text.out.find(word), std::string::npos) << word << "\n" << text.out;
+  }
+  EXPECT_EQ(text.out.find("fast"), std::string::npos) << text.out;
+  const Outcome markdown = norma(call + " --markdown");
+  ASSERT_EQ(markdown.status, 0) << markdown.err;
+  EXPECT_NE(markdown.out.find("| shape | memcpy | correctly_rounded | /memcpy |\n|---|---:|---:|---:|\n| 8x32 |"), std::string::npos)
+      << markdown.out;
+}
+
+TEST_F(Program, BenchTakesMapsInBothLayouts) {
+  const Outcome o = norma("bench --shape 2x32x3x3 --threads 1 --accuracy fast --json");
+  ASSERT_EQ(o.status, 0) << o.err;
+  std::set<std::string> measured;
+  const json j = json::parse(o.out);
+  for (const json& m : j["measurements"]) measured.insert(m["op"].get<std::string>() + " " + m["layout"].get<std::string>());
+  std::set<std::string> expected;
+  for (const std::string op : {"batch_norm_training", "batch_norm_inference", "group_norm"})
+    expected.merge(std::set{op + " NCHW", op + " NHWC"});
+  EXPECT_EQ(measured, expected);
+}
+
+TEST_F(Program, BenchAgainstOneDnnWorksOrSaysHowToGetIt) {
+  const Outcome o = norma("bench --against onednn --op layer_norm --shape 8x32 --threads 1 --json");
+  if (o.status == 0) {
+    EXPECT_GT(json::parse(o.out)["measurements"][0]["ratios"]["fast/onednn"], 0);
+    EXPECT_NE(json::parse(o.out)["machine"]["onednn"], "");
+  } else {
+    EXPECT_EQ(o.status, 3);
+    EXPECT_EQ(o.out, "");
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_NE(o.err.find("libdnnl-dev"), std::string::npos) << o.err;
+  }
+}
+
+TEST_F(Program, BenchRefuses) {
+  for (const std::string shape : {"8", "8x", "x8", "8x0", "8xsoup", "99999999x99999999", "8x32x", "-8x32"}) {
+    expect_refusal("bench --shape=" + shape, {"--shape", shape, "64x768"});
+  }
+  expect_refusal("bench --op soup", {"--op", "soup", "layer_norm"});
+  expect_refusal("bench --op layernorm", {"did you mean layer_norm?"});
+  expect_refusal("bench --op weight_norm", {"weight_norm"});
+  expect_refusal("bench --rounds 3", {"--rounds", "3", "15"});
+  expect_refusal("bench --rounds soup", {"--rounds", "soup"});
+  expect_refusal("bench --dtype f8_e4m3", {"--dtype", "f8_e4m3", "bf16"});
+  expect_refusal("bench --threads 0", {"--threads", "\"0\"", "all"});
+  expect_refusal("bench --accuracy perfect", {"--accuracy", "perfect"});
+  expect_refusal("bench --against itself", {"--against", "itself"});
+  expect_refusal("bench --op group_norm --groups 5 --shape 4x64x2x2", {"--groups 5", "64 channels"});
+  expect_refusal("bench --json --markdown", {"--json", "--markdown"});
 }
 
 TEST_F(Program, ExplainsTheWalkthrough) {

@@ -108,6 +108,7 @@ int run(int argc, char** argv) {
   add_judge(app, chosen);
   add_run(app, chosen);
   add_explain(app, chosen);
+  add_bench(app, chosen);
   add_list(app, chosen);
 
   std::vector<std::string> words(argv + 1, argv + argc);

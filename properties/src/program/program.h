@@ -16,6 +16,7 @@ enum Exit : int { holds = 0, violated = 1, input_error = 2, subject_error = 3 };
 
 // Adds a command; parsing it stores what it will run.
 using Command = std::function<int()>;
+void add_bench(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);
 void add_judge(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
@@ -36,6 +37,11 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   void step() {
     if ((++done_ & 0xfff) == 0) show();
+  }
+  // Larger steps, each of them worth a look at the clock.
+  void advance(std::int64_t steps) {
+    done_ += steps;
+    show();
   }
 
  private:
