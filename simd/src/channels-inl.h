@@ -47,10 +47,18 @@ inline std::size_t channels_of_group(const Call& call) { return call.op == Op::g
 
 #if HWY_TARGET != HWY_SCALAR
 
-// Three levels of 64, so that the depth of a long sum of rows or runs stays small.
+// A sum of many terms, rows or runs, on levels of sixteen, so that its depth stays small.
 struct Cascade {
-  static constexpr std::size_t width = 64;
-  static double depth(std::size_t terms) { return 2 * width + 2 + std::ceil(static_cast<double>(terms) / (width * width)); }
+  static constexpr std::size_t width = 16;
+  static constexpr std::size_t levels = 4;
+  static double depth(std::size_t terms) {
+    double sum = 0;
+    for (std::size_t level = 1; level < levels; ++level) {
+      sum += static_cast<double>(HWY_MIN(width, terms)) + 1;
+      terms = (terms + width - 1) / width;
+    }
+    return sum + static_cast<double>(terms);
+  }
 };
 
 // One group of contiguous runs.
@@ -86,29 +94,28 @@ class GroupOfRuns {
   }
 
   void apply(Ladder& ladder, GroupKind kind) const {
+    const bool test = rule_.call->accuracy == Accuracy::correctly_rounded;
+    const bool given = info(rule_.spec.op).given_statistics;
     const std::size_t positions = x_.run / channels_;
-    for (std::size_t i = 0; i < x_.runs; ++i) {
-      for (std::size_t k = 0; k < channels_; ++k) {
-        const auto offset = static_cast<std::ptrdiff_t>(k * positions);
-        const T* x = static_cast<const T*>(x_.data) + static_cast<std::ptrdiff_t>(i) * x_.stride + offset;
-        T* y = y_ + static_cast<std::ptrdiff_t>(i) * y_stride_ + offset;
-        const std::size_t channel = channel_ + k;
-        if (kind == GroupKind::regular) {
-          const bool test = rule_.call->accuracy == Accuracy::correctly_rounded;
-          const bool given = info(rule_.spec.op).given_statistics;
-          if (!test)
-            apply_run<false, true>(ladder, channel, x, y, positions);
-          else if (given)
-            apply_run<true, true>(ladder, channel, x, y, positions);
+    for (std::size_t k = 0; k < channels_; ++k) {
+      const T* x = static_cast<const T*>(x_.data) + k * positions;
+      T* y = y_ + k * positions;
+      const std::size_t channel = channel_ + k;
+      if (kind == GroupKind::regular) {
+        if (!test)
+          apply_channel<false, true>(ladder, channel, x, y, positions);
+        else if (given)
+          apply_channel<true, true>(ladder, channel, x, y, positions);
+        else
+          apply_channel<true, false>(ladder, channel, x, y, positions);
+        continue;
+      }
+      for (std::size_t i = 0; i < x_.runs; ++i, x += x_.stride, y += y_stride_) {
+        for (std::size_t p = 0; p < positions; ++p) {
+          if (kind == GroupKind::flat)
+            affine_.flat(rule_, x + p, channel, y + p);
           else
-            apply_run<true, false>(ladder, channel, x, y, positions);
-        } else {
-          for (std::size_t p = 0; p < positions; ++p) {
-            if (kind == GroupKind::flat)
-              affine_.flat(rule_, x + p, channel, y + p);
-            else
-              affine_.settle(ladder, x + p, channel, y + p);
-          }
+            affine_.settle(ladder, x + p, channel, y + p);
         }
       }
     }
@@ -117,26 +124,25 @@ class GroupOfRuns {
  private:
   template <bool kShifted>
   void sums(double shift, double& sum, double& squares) const {
-    Sums<InDoubles> levels[3];
+    Sums<InDoubles> levels[Cascade::levels];
     for (std::size_t i = 0; i < x_.runs; ++i) {
       const T* x = static_cast<const T*>(x_.data) + static_cast<std::ptrdiff_t>(i) * x_.stride;
       levels[0].add(sums_of<InDoubles, true, kShifted>(x, x_.run, hn::Set(D(), shift)));
-      for (std::size_t level = 0, every = Cascade::width; level < 2 && (i + 1) % every == 0; ++level, every *= Cascade::width) {
+      for (std::size_t level = 0, every = Cascade::width; level + 1 < Cascade::levels && (i + 1) % every == 0;
+           ++level, every *= Cascade::width) {
         levels[level + 1].add(levels[level]);
         levels[level] = Sums<InDoubles>();
       }
     }
-    levels[1].add(levels[0]);
-    levels[2].add(levels[1]);
-    sum = hn::GetLane(hn::SumOfLanes(D(), levels[2].sum));
-    squares = hn::GetLane(hn::SumOfLanes(D(), levels[2].squares));
+    for (std::size_t level = 1; level < Cascade::levels; ++level) levels[level].add(levels[level - 1]);
+    sum = hn::GetLane(hn::SumOfLanes(D(), levels[Cascade::levels - 1].sum));
+    squares = hn::GetLane(hn::SumOfLanes(D(), levels[Cascade::levels - 1].squares));
   }
 
+  // The runs of a channel, of n elements each.
   template <bool kTest, bool kQuiet>
-  void apply_run(Ladder& ladder, std::size_t channel, const T* x, T* y, std::size_t n) const {
+  void apply_channel(Ladder& ladder, std::size_t channel, const T* x, T* y, std::size_t n) const {
     constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
-    constexpr std::size_t stretch = 64;  // verdicts
-    constexpr std::size_t together = 4;  // blocks to a verdict
     const Estimate& e = ladder.estimate;
     const Standard s = standard_of(e);
     const Tolerance<T> limit(e.relative, e.absolute);
@@ -155,38 +161,45 @@ class GroupOfRuns {
       store_floats(kQuiet ? quieted(value) : value, to);
       if (kTest) test.add(v.low, v.high, value);
     };
-    std::size_t i = 0;
-    while (i + block <= n) {
-      std::uint32_t noted[stretch];
-      std::size_t failures = 0;
-      const std::size_t first = i;
-      for (std::size_t k = 0; k < stretch && i + block <= n; ++k) {
-        noted[failures] = static_cast<std::uint32_t>(i - first);
-        RoundingTest<T> test(limit.units);
-        const std::size_t end = HWY_MIN(i + together * block, n);
-        for (; i + block <= end; i += block) step(x + i, y + i, test);
-        if (kTest) failures += hn::AllTrue(F(), test.passes(p.threshold)) ? 0 : 1;
-      }
-      for (std::size_t k = 0; k < failures; ++k) {
-        const std::size_t start = first + noted[k];
-        for (std::size_t at = start; at + block <= n && at < start + together * block; at += block) {
-          look_closer<Centring::shifted>(s, errors_of(e), p, has_bias, limit.units, x + at, block,
-                                         [&](std::size_t lane) { affine_.settle(ladder, x + at + lane, channel, y + at + lane); });
+    const auto closer = [&](const T* from, T* to, std::size_t first, std::size_t count) {
+      look_closer<Centring::shifted>(s, errors_of(e), p, has_bias, limit.units, from, count, [&](std::size_t lane) {
+        if (lane >= first) affine_.settle(ladder, from + lane, channel, to + lane);
+      });
+    };
+    constexpr std::size_t stretch = 64;  // verdicts
+    constexpr std::size_t together = 4;  // blocks to a verdict
+    for (std::size_t run = 0; run < x_.runs; ++run, x += x_.stride, y += y_stride_) {
+      std::size_t i = 0;
+      while (i + block <= n) {
+        std::uint32_t noted[stretch];
+        std::size_t failures = 0;
+        const std::size_t first = i;
+        for (std::size_t k = 0; k < stretch && i + block <= n; ++k) {
+          noted[failures] = static_cast<std::uint32_t>(i - first);
+          RoundingTest<T> test(limit.units);
+          const std::size_t end = HWY_MIN(i + together * block, n);
+          for (; i + block <= end; i += block) step(x + i, y + i, test);
+          if (kTest) failures += hn::AllTrue(F(), test.passes(p.threshold)) ? 0 : 1;
+        }
+        for (std::size_t k = 0; k < failures; ++k) {
+          const std::size_t start = first + noted[k];
+          for (std::size_t at = start; at + block <= n && at < start + together * block; at += block) closer(x + at, y + at, 0, block);
         }
       }
+      if (i == n) continue;
+      // The rest as the end of the last whole block, or in a copy.
+      const std::size_t rest = n - i;
+      const std::size_t done = n < block ? 0 : block - rest;
+      T copy[most] = {};
+      T target[most];
+      if (done == 0) std::memcpy(copy, x, n * sizeof(T));
+      const T* source = done == 0 ? copy : x + i - done;
+      RoundingTest<T> test(limit.units);
+      step(source, target, test);
+      const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
+      if (kTest && !hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) closer(source, target, done, done + rest);
+      std::memcpy(y + i, target + done, rest * sizeof(T));
     }
-    if (i == n) return;
-    T source[most] = {};
-    T target[most];
-    const std::size_t rest = n - i;
-    std::memcpy(source, x + i, rest * sizeof(T));
-    RoundingTest<T> test(limit.units);
-    step(source, target, test);
-    if (kTest && !hn::AllTrue(F(), hn::Or(test.passes(p.threshold), hn::Not(hn::FirstN(F(), rest))))) {
-      look_closer<Centring::shifted>(s, errors_of(e), p, has_bias, limit.units, source, rest,
-                                     [&](std::size_t lane) { affine_.settle(ladder, source + lane, channel, target + lane); });
-    }
-    std::memcpy(y + i, target, rest * sizeof(T));
   }
 
   const Rule& rule_;

@@ -34,21 +34,19 @@ class Slice {
 
   // Σd and Σd² of each column, d = x − shift.
   void sums(const double* shift, double* sum, double* squares) const {
-    alignas(64) double totals[2][padded] = {};
-    alignas(64) double parts[2][padded] = {};
-    std::size_t tile = 0;
-    for (std::size_t line = 0; line < lines_; line += Cascade::width) {
+    alignas(64) double parts[Cascade::levels - 1][2][padded] = {};
+    for (std::size_t line = 0, tile = 1; line < lines_; line += Cascade::width, ++tile) {
       const std::size_t end = HWY_MIN(lines_, line + Cascade::width);
-      for (std::size_t c = 0; c < width_; c += hn::Lanes(F())) add_tile(line, end, c, shift, parts[0] + c, parts[1] + c);
-      if (++tile % Cascade::width == 0 || end == lines_) {
+      for (std::size_t c = 0; c < width_; c += hn::Lanes(F())) add_tile(line, end, c, shift, parts[0][0] + c, parts[0][1] + c);
+      for (std::size_t level = 1, every = Cascade::width; level + 1 < Cascade::levels; ++level, every *= Cascade::width) {
+        if (tile % every != 0 && end != lines_) break;
         for (std::size_t k = 0; k < 2; ++k) {
-          for (std::size_t c = 0; c < width_; ++c) {
-            totals[k][c] += parts[k][c];
-            parts[k][c] = 0;
-          }
+          for (std::size_t c = 0; c < width_; ++c) parts[level][k][c] += parts[level - 1][k][c];
+          std::memset(parts[level - 1][k], 0, sizeof parts[level - 1][k]);
         }
       }
     }
+    const auto& totals = parts[Cascade::levels - 2];
     std::memcpy(sum, totals[0], width_ * sizeof(double));
     std::memcpy(squares, totals[1], width_ * sizeof(double));
   }

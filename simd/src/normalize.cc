@@ -114,7 +114,7 @@ Status validate(const Call& call) {
   }
   for (const auto& [name, given] : {std::pair{"mean_in", call.mean_in != nullptr}, std::pair{"variance_in", call.variance_in != nullptr}}) {
     if (given && !op.given_statistics) return refuse(Code::bad_tensor, name, "null: only batch_norm_inference takes statistics");
-    if (!given && op.given_statistics && !empty) return refuse(Code::bad_tensor, name, "a tensor, not null");
+    if (!given && op.given_statistics && (!empty || call.rstd != nullptr)) return refuse(Code::bad_tensor, name, "a tensor, not null");
   }
   for (const auto& [name, given] :
        {std::pair{"running_mean", call.running_mean != nullptr}, std::pair{"running_variance", call.running_variance != nullptr}}) {
@@ -149,6 +149,25 @@ struct Work {
     exact += counters.exact;
   }
 };
+
+// Those of no elements are 0/0, given ones are what they are, and running ones stay.
+void give_statistics_of_nothing(const Rule& rule, std::size_t groups) {
+  const Call& call = *rule.call;
+  const FloatingPointEnvironment environment;
+  for (std::size_t g = 0; g < groups && (call.mean != nullptr || call.rstd != nullptr); ++g) {
+    const auto at = static_cast<std::ptrdiff_t>(g);
+    Bits rstd = info(call.statistics).quiet_nan();
+    if (call.mean != nullptr) write(call.statistics, rstd, call.mean, at);
+    if (call.rstd == nullptr) continue;
+    if (info(call.op).given_statistics) {
+      Counters counters;
+      Ladder ladder;
+      ladder.begin(rule, read(call.statistics, call.mean_in, at), read(call.statistics, call.variance_in, at), counters);
+      rstd = ladder.rstd();
+    }
+    write(call.statistics, rstd, call.rstd, at);
+  }
+}
 
 }  // namespace
 
@@ -209,12 +228,7 @@ Status normalize(const Call& original) {
                 static_cast<std::size_t>(call.y_stride) * bytes % cache_line == 0;
 
   if (elements == 0) {
-    // The statistics of nothing are 0/0; running ones stay.
-    for (std::size_t g = 0; g < groups; ++g) {
-      for (void* statistic : {call.mean, call.rstd}) {
-        if (statistic != nullptr) write(call.statistics, info(call.statistics).quiet_nan(), statistic, static_cast<std::ptrdiff_t>(g));
-      }
-    }
+    give_statistics_of_nothing(rule, groups);
     return {};
   }
   if (call.executor != nullptr && elements >= worth_a_thread) {

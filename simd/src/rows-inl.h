@@ -129,29 +129,34 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
     }
   }
   if (i == n) return;
-  // The rest of each row in copies, as whole blocks.
+  // The rest of each row as the end of its last whole block, or in copies.
   constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
   const std::size_t rest = n - i;
+  const std::size_t done = n < block ? 0 : block - rest;
+  const std::size_t at = i - done;
   P gammas[most] = {};
   P betas[most] = {};
-  if (affine.gamma != nullptr) std::memcpy(gammas, affine.gamma + i, rest * sizeof(P));
-  if (has_bias) std::memcpy(betas, affine.beta + i, rest * sizeof(P));
+  if (affine.gamma != nullptr) std::memcpy(gammas, affine.gamma + at, (done + rest) * sizeof(P));
+  if (has_bias) std::memcpy(betas, affine.beta + at, (done + rest) * sizeof(P));
   const Column p = column_of(affine, gammas, betas, a, b);
   for (std::size_t r = 0; r < kRows; ++r) {
     const Estimate& e = ladders[r].estimate;
-    T source[most] = {};
+    T copy[most] = {};
     T target[most];
-    std::memcpy(source, x[r] + i, rest * sizeof(T));
+    if (done == 0) std::memcpy(copy, x[r] + at, rest * sizeof(T));
+    const T* source = done == 0 ? copy : x[r] + at;
     const Block v = restyle(p, has_bias, standardize<kCentring>(source, standard_of(e)));
     const VF value = to_floats(v.low, v.high);
     store_floats(value, target);
     RoundingTest<T> test(limit.units);
     test.add(v.low, v.high, value);
-    if (!hn::AllTrue(F(), hn::Or(test.passes(p.threshold), hn::Not(hn::FirstN(F(), rest))))) {
-      look_closer<kCentring>(standard_of(e), errors_of(e), p, has_bias, limit.units, source, rest,
-                             [&](std::size_t lane) { affine.settle(ladders[r], source + lane, i + lane, target + lane); });
+    const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
+    if (!hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) {
+      look_closer<kCentring>(standard_of(e), errors_of(e), p, has_bias, limit.units, source, done + rest, [&](std::size_t lane) {
+        if (lane >= done) affine.settle(ladders[r], source + lane, at + lane, target + lane);
+      });
     }
-    std::memcpy(y[r] + i, target, rest * sizeof(T));
+    std::memcpy(y[r] + i, target + done, rest * sizeof(T));
   }
 }
 

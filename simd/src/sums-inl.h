@@ -110,10 +110,12 @@ HWY_INLINE Sums<Lanes> sums_of(const T* x, std::size_t n, typename Sums<Lanes>::
   const std::size_t vectors = n / lanes;
   Sums<Lanes> sums = sums_of_tree<Lanes, kCentred, kShifted>(x, vectors, vshift);
   if (const std::size_t rest = n - vectors * lanes; rest != 0) {
+    // The last whole vector without what has been counted, or a copy of less than a vector.
     T tail[HWY_MAX_BYTES / sizeof(float)] = {};
-    std::memcpy(tail, x + vectors * lanes, rest * sizeof(T));
-    const auto v = Lanes::load(tail);
-    const auto d = hn::IfThenElseZero(hn::FirstN(tag, rest), kShifted ? hn::Sub(v, vshift) : v);
+    if (vectors == 0) std::memcpy(tail, x, rest * sizeof(T));
+    const auto v = Lanes::load(vectors == 0 ? tail : x + (n - lanes));
+    const auto counted = vectors == 0 ? hn::Not(hn::FirstN(tag, rest)) : hn::FirstN(tag, lanes - rest);
+    const auto d = hn::IfThenZeroElse(counted, kShifted ? hn::Sub(v, vshift) : v);
     if (kCentred) sums.sum = hn::Add(sums.sum, d);
     sums.squares = hn::MulAdd(d, d, sums.squares);
   }
