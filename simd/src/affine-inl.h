@@ -39,7 +39,7 @@ class Affine {
     const auto i = static_cast<std::ptrdiff_t>(index);
     double value = rule.centred() ? 0.0 : read(format_of<T>(), x, 0);
     if (!(rule.call->epsilon > 0)) value = std::numeric_limits<double>::quiet_NaN();
-    if (gamma != nullptr) value *= (one_plus ? 1.0 : 0.0) + read(format_of<P>(), gamma, i);
+    if (gamma != nullptr) value *= one_plus ? 1 + read(format_of<P>(), gamma, i) : read(format_of<P>(), gamma, i);
     if (beta != nullptr) value += read(format_of<P>(), beta, i);
     write(format_of<T>(), round_double(value, format_of<T>()), y, 0);
   }

@@ -192,6 +192,9 @@ class GroupsOfColumns {
     const double n = static_cast<double>(lines_) * static_cast<double>(channels_);
     const double c = Cascade::depth(lines_) + static_cast<double>(channels_);
     std::memset(e_.shift, 0, sizeof e_.shift);
+    if (rule_.call->accuracy == Accuracy::fast) {  // as in GroupOfRuns
+      for (std::size_t g = 0; g < groups_; ++g) e_.shift[g] = read(format_of<T>(), x_, static_cast<std::ptrdiff_t>(g * channels_));
+    }
     sums();
     finish(e_, groups_, true, n, rule_.call->epsilon, c);
     bool again = false;
@@ -203,7 +206,7 @@ class GroupsOfColumns {
       } else if (all_equal(ladders_[g].elements())) {
         e_.kind[g] = GroupKind::flat;
       } else {
-        e_.shift[g] = e_.sum[g] / n;
+        e_.shift[g] += e_.sum[g] / n;
         again = true;
       }
     }

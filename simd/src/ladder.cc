@@ -41,6 +41,9 @@ Digits digits_of(double hi, double lo) {
   return d;
 }
 
+// Neither so large that a product with its like overflows, nor so small that the error of one underflows.
+bool moderate(double value) { return std::abs(value) > 0x1p-450 && std::abs(value) < 0x1p450; }
+
 Dyadic dyadic(double value) { return from_double(value); }
 
 }  // namespace
@@ -54,7 +57,7 @@ Bits round_double(double value, Format format) {
 
 std::optional<Bits> round_within(DoubleDouble value, double error, Format format) {
   const double magnitude = std::abs(value.hi);
-  // Beyond these an error term has underflowed, or the next double is infinite; and NaN compares false.
+  // NaN compares false.
   if (!(magnitude < 0x1p1000 && magnitude > 0x1p-900 && error < magnitude)) return std::nullopt;
   const bool tight = error < magnitude * u * 0.25;
   const double slack = error * (1 + 0x1p-10) + 4 * u * magnitude;
@@ -88,7 +91,7 @@ const Ladder::Wide& Ladder::wide() {
     w.shift = given->first;
     const DoubleDouble v = two_sum(given->second, rule_->call->epsilon);
     w.rstd = reciprocal_root(v);
-    w.rstd_error = v.hi > 0x1p-900 && v.hi < 0x1p900 ? 64 * u * u : std::numeric_limits<double>::infinity();
+    w.rstd_error = moderate(v.hi) ? 64 * u * u : std::numeric_limits<double>::infinity();
     return w;
   }
   const bool centred = rule_->centred();
@@ -112,7 +115,7 @@ const Ladder::Wide& Ladder::wide() {
   const DoubleDouble v = w.variance + rule_->call->epsilon;
   w.rstd = reciprocal_root(v);
   const double v_error = (spread_error / n + 8 * u * u * (v.hi + spread.hi / n)) / v.hi;
-  w.rstd_error = v_error < 0x1p-30 ? v_error + 64 * u * u : std::numeric_limits<double>::infinity();
+  w.rstd_error = v_error < 0x1p-30 && moderate(v.hi) ? v_error + 64 * u * u : std::numeric_limits<double>::infinity();
   return w;
 }
 
@@ -172,6 +175,9 @@ std::optional<Bits> Ladder::settle_wide(double x, const double* gamma, const dou
                             : rule_->call->profile.gain_offset ? two_sum(1.0, *gamma)
                                                                : DoubleDouble{*gamma, 0};
   DoubleDouble y = xhat * gain;
+  for (const double factor : {deviation.hi, w.rstd.hi, xhat.hi, gain.hi, y.hi}) {
+    if (!moderate(factor)) return std::nullopt;
+  }
   const double deviation_error = w.mean_error + 4 * u * u * (std::abs(x - w.shift) + std::abs(w.mean.hi));
   double error = std::abs(gain.hi) * (std::abs(xhat.hi) * (w.rstd_error + 32 * u * u) + 2 * w.rstd.hi * deviation_error);
   if (beta != nullptr) {
