@@ -26,7 +26,8 @@ struct FastRows {
   bool usable[batch_rows];  // in this arithmetic; else the row is computed correctly rounded
 };
 
-// The first element as shift: what is flat has d = 0 throughout. The condition, Σd²/(n·v), is small if that element is no outlier.
+// The first element as shift: what is flat has d = 0 throughout. The condition k = Σd²/(n·v) is small if that element is no outlier, and 16
+// at most: so rstd is off by (c+5)·(k+1)·u at most, and the mean by (c+5)·√k·u of a deviation (finish, in affine-inl.h).
 template <bool kCentred, class T>
 HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n, double epsilon, FastRows& rows) {
   alignas(64) double sum[batch_rows] = {};
@@ -56,7 +57,7 @@ HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n
     hn::Store(hn::DemoteTo(H(), hn::Mul(hn::Sub(hn::PromoteTo(d, rounded), centre), scale)), H(), rows.rest + r);
     // No square has overflowed, and none that counts underflowed; NaN compares false.
     const auto in_range = hn::And(hn::Lt(q, hn::Set(d, 0x1p120)), hn::Gt(v, hn::Set(d, 0x1p-90)));
-    const auto sound = hn::And(hn::Le(q, hn::Mul(hn::Mul(vn, v), hn::Set(d, 32.0))), hn::Lt(hn::Abs(centre), hn::Set(d, 0x1p120)));
+    const auto sound = hn::And(hn::Le(q, hn::Mul(hn::Mul(vn, v), hn::Set(d, 16.0))), hn::Lt(hn::Abs(centre), hn::Set(d, 0x1p120)));
     std::uint8_t bits[8] = {};
     hn::StoreMaskBits(d, hn::And(in_range, sound), bits);
     for (std::size_t k = 0; k < hn::Lanes(d) && r + k < batch_rows; ++k) rows.usable[r + k] = (bits[0] >> k & 1) != 0;

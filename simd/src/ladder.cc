@@ -155,7 +155,7 @@ Bits Ladder::settle(double x, const double* gamma, const double* beta) {
     const bool certain = gain == 0 ? std::abs(xhat) > xhat_error : x == 0 && !rule_->centred();
     const bool zero = gain == 0 && beta != nullptr && *beta != 0;
     const Bits below = round_double(certain || zero ? y : y - error, format);
-    const bool apart = std::abs(y) > error;
+    const bool apart = std::abs(y) > error && format != Format::f64;  // doubles cannot tell what rounds to doubles
     if (certain || zero || (apart && below == round_double(y + error, format))) return below;
   }
   if (const std::optional<Bits> bits = settle_wide(x, gamma, beta)) {

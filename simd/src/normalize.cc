@@ -153,7 +153,6 @@ struct Work {
 // Those of no elements are 0/0, given ones are what they are, and running ones stay.
 void give_statistics_of_nothing(const Rule& rule, std::size_t groups) {
   const Call& call = *rule.call;
-  const FloatingPointEnvironment environment;
   for (std::size_t g = 0; g < groups && (call.mean != nullptr || call.rstd != nullptr); ++g) {
     const auto at = static_cast<std::ptrdiff_t>(g);
     Bits rstd = info(call.statistics).quiet_nan();
@@ -190,6 +189,7 @@ std::byte* scratch(std::size_t bytes) {
 }
 
 Status normalize(const Call& original) {
+  const FloatingPointEnvironment environment;
   if (Status status = validate(original); !status.ok()) return status;
   Call call = original;
   const auto length = static_cast<std::ptrdiff_t>(row_length(call));

@@ -6,12 +6,6 @@
 namespace norma::simd {
 namespace {
 
-// The most roundings between an element and a finished sum: what the library's summation tree comes to with few lanes or many.
-double most_depth(std::size_t n) {
-  const double vectors = static_cast<double>(n) / 4;
-  return 8 + 2 + std::min(16.0, std::ceil(vectors / 32)) + std::ceil(std::log2(std::max(1.0, vectors / 512))) + 4 + 4;
-}
-
 struct Exact {
   double y = 0;  // rounded to a double, which is near enough for a bound
   double xhat = 0;
@@ -48,7 +42,8 @@ double worst_margin(const Trial& t, const Tensor& got, const Tensor& rounded, ::
   });
   EXPECT_TRUE(status.ok()) << status.message;
   const double u = c.format == Format::f64 ? 0x1p-53 : 0x1p-24;
-  const double depth = most_depth(count / std::max<std::size_t>(1, group_count(c)));
+  const double n = static_cast<double>(count) / static_cast<double>(std::max<std::size_t>(1, group_count(c)));
+  const double depth = 39 + std::max(0.0, std::log2(n / 2048));
   double worst = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (got.bits(i) == rounded.bits(i)) continue;
@@ -57,7 +52,9 @@ double worst_margin(const Trial& t, const Tensor& got, const Tensor& rounded, ::
     double gain = 1;
     if (t.inputs[Role::gamma]) gain = (*t.inputs[Role::gamma])[m.parameter] + (c.profile.gain_offset ? 1 : 0);
     const double ulp = std::ldexp(1.0, info(c.format).ulp_exponent(e.log2));
-    const double bound = (depth + 12) * u * std::fabs(gain) * (std::fabs(e.xhat) + 1) + 3 * u * std::fabs(e.y) + ulp / 2;
+    double bias = 0;
+    if (t.inputs[Role::beta]) bias = (*t.inputs[Role::beta])[m.parameter];
+    const double bound = depth * u * std::fabs(gain) * (17 * std::fabs(e.xhat) + 5) + 3 * u * (std::fabs(e.y) + std::fabs(bias)) + ulp / 2;
     const double most = std::ldexp(1.0, info(c.format).max_exponent() + 1) - std::ldexp(ulp, -1);
     const bool may_overflow = std::isinf(got[i]) && std::signbit(got[i]) == std::signbit(e.y) && std::fabs(e.y) + bound >= most;
     const double margin = !e.finite || std::isnan(got[i]) ? std::numeric_limits<double>::infinity()

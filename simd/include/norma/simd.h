@@ -3,10 +3,12 @@
 // Two accuracies:
 //   correctly_rounded   every output has the bits of the exact value rounded once, to nearest even: the bits of norma::compute, on every
 //                       instruction set, for any number of threads, any batch, any position in it, any alignment.
-//   fast                least time. f32, f16 and bf16 compute in f32, f64 in f64; a group whose numbers do not suit that (a condition too
-//                       high, a square near overflow or underflow, anything not finite) is computed correctly rounded instead. The bits
-//                       depend on the group and the instruction set alone. Error bound, with u = 2^-24 (2^-53 for f64) and c = depth():
-//                           |ŷ − y| <= (c + 12)·u·|γ|·(|x̂| + 1) + 3u·|y| + ½ ulp(y)
+//   fast                least time, for f32, f16 and bf16: layer and RMS norm in f32, the others in f64 without the test of the rounding. A
+//                       group whose numbers do not suit that (a condition too high, a square near overflow or underflow, anything not
+//                       finite), a call that adds a residual or wants statistics, and f64 are computed correctly rounded instead. The
+//                       bits depend on the group and the instruction set alone. Error bound, with u = 2^-24, n the size of a group and
+//                       c = 39 + max(0, log2(n/2048)):
+//                           |ŷ − y| <= c·u·|γ|·(17·|x̂| + 5) + 3u·(|y| + |β|) + ½ ulp(y)
 //
 // Nothing here prints, throws, aborts, reads the environment or touches a byte outside the tensors. Memory is allocated only where a call
 // normalizes in place or adds a residual without keeping the sum: one buffer per thread, kept and grown. The floating-point environment of
@@ -30,8 +32,8 @@ enum class Layout : std::uint8_t { channels_first, channels_last };
 // How many elements each rung of the ladder settled, summed over calls. A call adds to them when it is done; they may be shared between
 // threads. What `fast` computes without a test counts nowhere.
 struct Counters {
-  std::uint64_t vector = 0;         // one wider arithmetic and a test of the rounding: f64, or double-double for f64
-  std::uint64_t double_double = 0;  // the same once more, in double-double
+  std::uint64_t vector = 0;         // vectors of doubles and a test of the rounding; f64 has only the two below, and what is trivial
+  std::uint64_t double_double = 0;  // pairs of doubles, and a test
   std::uint64_t exact = 0;          // integers
 };
 
