@@ -161,6 +161,12 @@ struct Column {
   VF threshold;
 };
 
+// Null stays null.
+template <class P>
+HWY_INLINE const P* at_column(const P* values, std::size_t i) {
+  return values == nullptr ? values : values + i;
+}
+
 template <class T, class P>
 HWY_INLINE Column column_of(const Affine<T, P>& affine, const P* gamma, const P* beta, VF a, VF b) {
   const std::size_t half = hn::Lanes(D());

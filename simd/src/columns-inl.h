@@ -312,7 +312,7 @@ bool normalize_columns(const Rule& rule, std::size_t begin, std::size_t end, Cou
   const bool whole_batch = info(call.op).grouping == Grouping::channel;
   const std::size_t channels = channels_of_group(call);
   const std::size_t groups = call.channels / channels;
-  const std::size_t together = groups_of_unit(call);
+  const std::size_t together = rule.together;
   const std::size_t units_of_case = (groups + together - 1) / together;
   const std::size_t lines = whole_batch ? call.cases * call.positions : call.positions;
   const Affine<T, P> affine(rule);

@@ -98,7 +98,8 @@ HWY_INLINE void apply_fast(const Affine<T, P>& affine, const FastRows& rows, std
   const std::size_t block = hn::Lanes(F());
   std::size_t i = 0;
   for (; i + block <= n; i += block) {
-    store_floats(fast_block<kCentred, kGamma, kBeta>(mean, scale, rest, x + i, gamma + i, beta + i, one_plus), y + i, stream);
+    store_floats(fast_block<kCentred, kGamma, kBeta>(mean, scale, rest, x + i, at_column(gamma, i), at_column(beta, i), one_plus), y + i,
+                 stream);
   }
   if (i == n) return;
   constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);

@@ -13,7 +13,7 @@ namespace norma::simd {
 bool rows(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters);
 // Groups [begin, end) of the other ops in channels_first memory.
 bool runs(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters);
-// Units [begin, end) of the other ops in channels_last memory: groups_of_unit adjacent groups of a case, or of the batch.
+// Units [begin, end) of the other ops in channels_last memory: rule.together adjacent groups of a case, or of the batch.
 bool columns(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters);
 
 // As many groups as fit a slice of columns, so that a vector is full of them, and one if that is wider. Narrower where threads share them.

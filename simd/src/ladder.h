@@ -45,7 +45,8 @@ struct Rule {
   const Call* call = nullptr;
   Spec spec;
   WideMomentsFunction moments = nullptr;
-  bool stream = false;  // y is so large that it had better not displace x from the caches, and every row of it is aligned
+  std::size_t together = 1;  // groups to a unit of columns
+  bool stream = false;       // y is so large that it had better not displace x from the caches, and every row of it is aligned
 
   [[nodiscard]] bool centred() const { return info(spec.op).centred; }
 };

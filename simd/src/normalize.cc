@@ -213,9 +213,9 @@ Status normalize(const Call& original) {
     const std::size_t sets = info(call.op).grouping == Grouping::channel ? 1 : call.cases;
     // One position to a channel is a matter of columns in either memory.
     const bool by_runs = call.layout == Layout::channels_first && call.positions != 1;
-    const std::size_t together = by_runs || elements == 0 ? 1 : groups_of_unit(call);
+    if (!by_runs && elements != 0) rule.together = groups_of_unit(call);
     work.kernel = by_runs ? runs : columns;
-    work.units = (groups + together - 1) / together * sets;
+    work.units = (groups + rule.together - 1) / rule.together * sets;
     groups *= sets;
   }
   // More than a share of the last cache, in rows of many whole lines. Measured: at a quarter of the size it makes no difference, and for

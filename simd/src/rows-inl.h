@@ -85,7 +85,7 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
       if constexpr (kRows == 1) {
         const std::size_t stop = HWY_MIN(end, i + together * block);
         for (; i < stop; i += block) {
-          const Column p = column_of(affine, affine.gamma + i, affine.beta + i, a, b);
+          const Column p = column_of(affine, at_column(affine.gamma, i), at_column(affine.beta, i), a, b);
           const VD x0 = standardize<kCentring>(load_doubles(from[0] + i), shift[0], scale[0], offset[0]);
           const VD x1 = standardize<kCentring>(load_doubles(from[0] + i + block / 2), shift[0], scale[0], offset[0]);
           const Block v = restyle(p, has_bias, {x0, x1});
@@ -95,7 +95,7 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
         }
         passed = hn::AllTrue(F(), test.passes());
       } else {
-        const Column p = column_of(affine, affine.gamma + i, affine.beta + i, a, b);
+        const Column p = column_of(affine, at_column(affine.gamma, i), at_column(affine.beta, i), a, b);
         HWY_UNROLL(4)
         for (std::size_t r = 0; r < kRows; ++r) {
           const VD x0 = standardize<kCentring>(load_doubles(from[r] + i), shift[r], scale[r], offset[r]);
@@ -114,7 +114,7 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
     for (std::size_t k = 0; k < failures; ++k) {
       const std::size_t start = first + noted[k];
       for (std::size_t at = start; at < HWY_MIN(end, start + together * block); at += block) {
-        const Column p = column_of(affine, affine.gamma + at, affine.beta + at, a, b);
+        const Column p = column_of(affine, at_column(affine.gamma, at), at_column(affine.beta, at), a, b);
         for (std::size_t r = 0; r < kRows; ++r) {
           const Estimate& e = ladders[r].estimate;
           const Standard s = standard_of(e);
