@@ -154,8 +154,8 @@ class GroupOfRuns {
     P gammas[most] = {};
     P betas[most] = {};
     for (std::size_t k = 0; k < most; ++k) {
-      if (affine_.gamma != nullptr) gammas[k] = affine_.gamma[channel];
-      if (affine_.beta != nullptr) betas[k] = affine_.beta[channel];
+      if (affine_.gamma != nullptr) std::memcpy(gammas + k, affine_.gamma + channel, sizeof(P));  // of any alignment
+      if (affine_.beta != nullptr) std::memcpy(betas + k, affine_.beta + channel, sizeof(P));
     }
     const Column p = column_of(affine_, gammas, betas, hn::Set(F(), limit.a), hn::Set(F(), limit.b));
     const bool has_bias = affine_.beta != nullptr;
