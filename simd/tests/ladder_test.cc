@@ -78,7 +78,7 @@ TEST(SimdLadder, ExactWithoutATie) {
       ++tried;
     }
     std::cout << tried << " tried; exact " << counters.exact << "\n";
-    EXPECT_GT(tried, 3);
+    EXPECT_GE(tried, testing::scaled(20'000) / 5000);
     EXPECT_GT(counters.exact, 0U);
   }
 }
@@ -129,7 +129,7 @@ TEST_P(SimdLadder, Ties) {
   }
   std::cout << ties << " ties; vector " << counters.vector << ", double-double " << counters.double_double << ", exact " << counters.exact
             << "\n";
-  EXPECT_GT(ties, 10);
+  EXPECT_GT(ties, testing::scaled(100) / 10);
   EXPECT_GT(counters.exact, 0U);
 }
 
