@@ -63,8 +63,6 @@ bool all_equal(const Elements& e) {
 
 #if HWY_TARGET != HWY_SCALAR
 
-constexpr double u = 0x1p-53;
-
 // What a group is: one with a good estimate, one of equal elements, or one for the lower rungs.
 enum class GroupKind : std::uint8_t { regular, flat, hard };
 
@@ -220,6 +218,15 @@ template <Centring kCentring, class T>
 HWY_INLINE Block standardize(const T* x, const Standard& s) {
   return {standardize<kCentring>(load_doubles(x), s.shift.low, s.scale.low, s.offset.low),
           standardize<kCentring>(load_doubles(x + hn::Lanes(D())), s.shift.high, s.scale.high, s.offset.high)};
+}
+
+// y of a block, and what the test of the rounding says of it.
+template <Centring kCentring, bool kTest, bool kQuiet, class T>
+HWY_INLINE void normalize_block(const Standard& s, const Column& p, bool has_bias, const T* x, T* y, RoundingTest<T>& test) {
+  const Block v = restyle(p, has_bias, standardize<kCentring>(x, s));
+  const VF value = to_floats(v.low, v.high);
+  store_floats(kQuiet ? quieted(value) : value, y);
+  if (kTest) test.add(v.low, v.high, value);
 }
 
 // Elements of a block, some of which failed the test they share with others: y is there already, and it is right where a tighter test says

@@ -26,7 +26,7 @@ inline void begin_given(const Rule& rule, std::size_t channel, Ladder& ladder, C
   const double v = variance + call.epsilon;
   const double scale = 1 / std::sqrt(v);
   if (!(scale > 0 && scale < std::numeric_limits<double>::infinity() && std::abs(mean) < std::numeric_limits<double>::infinity())) return;
-  ladder.estimate = {mean, scale, 0, 8 * 0x1p-53, 0, variance, 0};
+  ladder.estimate = {mean, scale, 0, 8 * u, 0, variance, 0};
 }
 
 // What a call gives per group beside y.
@@ -42,8 +42,6 @@ inline void give_statistics(const Rule& rule, Ladder& ladder, std::size_t group)
     write(call.statistics, ladder.running_variance(read(call.statistics, call.running_variance, i)), call.running_variance, i);
   }
 }
-
-inline std::size_t channels_of_group(const Call& call) { return call.op == Op::group_norm ? call.channels / call.groups : 1; }
 
 #if HWY_TARGET != HWY_SCALAR
 
@@ -77,7 +75,7 @@ class GroupOfRuns {
       e.squares[k] = 1;
     }
     const auto n = static_cast<double>(x_.count());
-    const double c = depth<InDoubles>(x_.run) + Cascade::depth(x_.runs) + std::log2(static_cast<double>(hn::Lanes(D())));
+    const double c = depth<InDoubles>(x_.run) + Cascade::depth(x_.runs);
     // Without a test of the rounding, what is flat has to come out flat: with its first element as shift all differences are zero.
     const bool shifted = rule_.call->accuracy == Accuracy::fast && x_.count() != 0;
     e.shift[0] = shifted ? read(x_.format, x_.data, 0) : 0;
@@ -160,12 +158,6 @@ class GroupOfRuns {
     const Column p = column_of(affine_, gammas, betas, hn::Set(F(), limit.a), hn::Set(F(), limit.b));
     const bool has_bias = affine_.beta != nullptr;
     const std::size_t block = hn::Lanes(F());
-    const auto step = [&](const T* from, T* to, RoundingTest<T>& test) HWY_ATTR {
-      const Block v = restyle(p, has_bias, standardize<Centring::shifted>(from, s));
-      const VF value = to_floats(v.low, v.high);
-      store_floats(kQuiet ? quieted(value) : value, to);
-      if (kTest) test.add(v.low, v.high, value);
-    };
     const auto closer = [&](const T* from, T* to, std::size_t first, std::size_t count) {
       look_closer<Centring::shifted>(s, errors_of(e), p, has_bias, limit.units, from, count, [&](std::size_t lane) {
         if (lane >= first) affine_.settle(ladder, from + lane, channel, to + lane);
@@ -183,7 +175,7 @@ class GroupOfRuns {
           noted[failures] = static_cast<std::uint32_t>(i - first);
           RoundingTest<T> test(limit.units);
           const std::size_t end = HWY_MIN(i + together * block, n);
-          for (; i + block <= end; i += block) step(x + i, y + i, test);
+          for (; i + block <= end; i += block) normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, x + i, y + i, test);
           if (kTest) failures += hn::AllTrue(F(), test.passes(p.threshold)) ? 0 : 1;
         }
         for (std::size_t k = 0; k < failures; ++k) {
@@ -200,7 +192,7 @@ class GroupOfRuns {
       if (done == 0) std::memcpy(copy, x, n * sizeof(T));
       const T* source = done == 0 ? copy : x + i - done;
       RoundingTest<T> test(limit.units);
-      step(source, target, test);
+      normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, source, target, test);
       const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
       if (kTest && !hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) closer(source, target, done, done + rest);
       std::memcpy(y + i, target + done, rest * sizeof(T));

@@ -13,12 +13,6 @@ HWY_BEFORE_NAMESPACE();
 namespace norma::simd::HWY_NAMESPACE {
 namespace {
 
-// The lines that a group runs over: each has the channels of one position.
-struct Lines {
-  std::size_t first;  // index of the first line in x and y
-  std::size_t count;
-};
-
 #if HWY_TARGET != HWY_SCALAR
 
 // Columns [first, first + width) of some lines of x, a slice of them at a time.
@@ -84,12 +78,12 @@ class Slice {
             const T* from = x_ + static_cast<std::ptrdiff_t>(l) * x_stride_ + c;
             T* to = y_ + static_cast<std::ptrdiff_t>(l) * y_stride_ + c;
             if (HWY_LIKELY(valid == block)) {
-              step<kTest, kQuiet>(s, p, has_bias, from, to, test);
+              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, from, to, test);
             } else {
               T source[HWY_MAX_BYTES / sizeof(float)] = {};
               T target[HWY_MAX_BYTES / sizeof(float)];
               std::memcpy(source, from, valid * sizeof(T));
-              step<kTest, kQuiet>(s, p, has_bias, source, target, test);
+              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, source, target, test);
               std::memcpy(to, target, valid * sizeof(T));
             }
           }
@@ -121,14 +115,6 @@ class Slice {
     if (affine_.gamma != nullptr) std::memcpy(gammas, affine_.gamma + first_ + c, valid * sizeof(P));
     if (affine_.beta != nullptr) std::memcpy(betas, affine_.beta + first_ + c, valid * sizeof(P));
     return column_of(affine_, gammas, betas, a, b);
-  }
-
-  template <bool kTest, bool kQuiet>
-  static HWY_INLINE void step(const Standard& s, const Column& p, bool has_bias, const T* from, T* to, RoundingTest<T>& test) {
-    const Block v = restyle(p, has_bias, standardize<Centring::shifted>(from, s));
-    const VF value = to_floats(v.low, v.high);
-    store_floats(kQuiet ? quieted(value) : value, to);
-    if (kTest) test.add(v.low, v.high, value);
   }
 
   HWY_NOINLINE void add_tile(std::size_t line, std::size_t end, std::size_t c, const double* shift, double* sum, double* squares) const {

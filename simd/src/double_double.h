@@ -13,6 +13,8 @@
 
 namespace norma::simd {
 
+inline constexpr double u = 0x1p-53;
+
 // a + b, exactly.
 inline DoubleDouble two_sum(double a, double b) {
   const double s = a + b;

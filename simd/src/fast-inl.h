@@ -34,10 +34,9 @@ HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n
   alignas(64) double squares[batch_rows] = {};
   alignas(64) double shift[batch_rows] = {};
   for (std::size_t r = 0; r < count; ++r) {
-    const VF first = kCentred ? hn::Set(F(), hn::GetLane(load_first(x[r]))) : hn::Zero(F());
-    const Sums<InFloats> sums = sums_of<InFloats, kCentred, kCentred>(x[r], n, first);
+    if (kCentred) shift[r] = read(format_of<T>(), x[r], 0);
+    const Sums<InFloats> sums = sums_of<InFloats, kCentred, kCentred>(x[r], n, hn::Set(F(), static_cast<float>(shift[r])));
     if (kCentred) {
-      shift[r] = static_cast<double>(hn::GetLane(first));
       sum[r] = static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.sum)));
     }
     squares[r] = static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.squares)));

@@ -16,11 +16,14 @@ bool runs(const Rule& rule, std::size_t begin, std::size_t end, Counters& counte
 // Units [begin, end) of the other ops in channels_last memory: rule.together adjacent groups of a case, or of the batch.
 bool columns(const Rule& rule, std::size_t begin, std::size_t end, Counters& counters);
 
+// Of the ops other than layer_norm and rms_norm.
+inline std::size_t channels_of_group(const Call& call) { return call.op == Op::group_norm ? call.channels / call.groups : 1; }
+
 // As many groups as fit a slice of columns, so that a vector is full of them, and one if that is wider. Narrower where threads share them.
 inline constexpr std::size_t slice_columns = 64;
 inline std::size_t groups_of_unit(const Call& call) {
   const std::size_t width = call.executor != nullptr && call.executor->threads() > 1 ? slice_columns / 4 : slice_columns;
-  const std::size_t channels = call.op == Op::group_norm ? call.channels / call.groups : 1;
+  const std::size_t channels = channels_of_group(call);
   return channels >= width ? 1 : width / channels;
 }
 

@@ -2,14 +2,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "double_double.h"
 
 namespace norma::simd {
 namespace {
-
-constexpr double u = 0x1p-53;
 
 Digits digits_of(double value) {
   const Decoded v = decode(Format::f64, std::bit_cast<Bits>(value));
@@ -43,8 +40,6 @@ Digits digits_of(double hi, double lo) {
 
 // Neither so large that a product with its like overflows, nor so small that the error of one underflows.
 bool moderate(double value) { return std::abs(value) > 0x1p-450 && std::abs(value) < 0x1p450; }
-
-Dyadic dyadic(double value) { return from_double(value); }
 
 }  // namespace
 
@@ -122,7 +117,7 @@ const Ladder::Wide& Ladder::wide() {
 const Group& Ladder::exact() {
   std::optional<Group>& known = deep().exact;
   if (known) return *known;
-  if (const auto& given = deep().given) return known.emplace(rule_->spec, dyadic(given->first), dyadic(given->second));
+  if (const auto& given = deep().given) return known.emplace(rule_->spec, from_double(given->first), from_double(given->second));
   Moments moments(info(rule_->spec.op), Mode::nearest_even);
   const auto* data = static_cast<const std::byte*>(elements_.data);
   const int bytes = info(elements_.format).bytes();
@@ -189,10 +184,10 @@ std::optional<Bits> Ladder::settle_wide(double x, const double* gamma, const dou
 
 Bits Ladder::settle_exactly(double x, const double* gamma, const double* beta) {
   const Group& g = exact();
-  const Dyadic bias = beta != nullptr ? dyadic(*beta) : Dyadic();
-  Dyadic gain = gamma != nullptr ? dyadic(*gamma) : Dyadic(1);
+  const Dyadic bias = beta != nullptr ? from_double(*beta) : Dyadic();
+  Dyadic gain = gamma != nullptr ? from_double(*gamma) : Dyadic(1);
   if (rule_->call->profile.gain_offset && gamma != nullptr) gain = add(Dyadic(1), gain);
-  const Dyadic deviation = g.deviation(dyadic(x), info(rule_->spec.op), Mode::nearest_even);
+  const Dyadic deviation = g.deviation(from_double(x), info(rule_->spec.op), Mode::nearest_even);
   return round(affine(gamma != nullptr ? &gain : nullptr, deviation, g.kappa, beta != nullptr ? &bias : nullptr), rule_->call->format).bits;
 }
 
@@ -243,7 +238,7 @@ Bits Ladder::running_mean(double old) {
     if (const std::optional<Bits> bits = updated(old, first ? estimated_mean() : wide_mean())) return *bits;
   }
   Bits bits = 0;
-  with_running_mean(rule_->spec, exact(), dyadic(old), Mode::nearest_even, [&](const Real& y) { bits = round(y, format).bits; });
+  with_running_mean(rule_->spec, exact(), from_double(old), Mode::nearest_even, [&](const Real& y) { bits = round(y, format).bits; });
   return bits;
 }
 
@@ -260,7 +255,7 @@ Bits Ladder::running_variance(double old) {
   const Wide& w = wide();
   if (const auto bits = updated(old, with_factor(w.variance, w.variance_error))) return *bits;
   Bits bits = 0;
-  with_running_variance(rule_->spec, exact(), dyadic(old), Mode::nearest_even, [&](const Real& y) { bits = round(y, format).bits; });
+  with_running_variance(rule_->spec, exact(), from_double(old), Mode::nearest_even, [&](const Real& y) { bits = round(y, format).bits; });
   return bits;
 }
 

@@ -92,16 +92,6 @@ HWY_INLINE VF load_floats(const T* from) {
     return floats_of(F(), from);
 }
 
-// The first element, in the first lane.
-template <class T>
-HWY_INLINE hn::Vec<hn::CappedTag<float, 1>> load_first(const T* from) {
-  const hn::CappedTag<float, 1> one;
-  if constexpr (std::is_same_v<T, float>)
-    return hn::LoadU(one, from);
-  else
-    return floats_of(one, from);
-}
-
 HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low)); }
 
 HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(), hn::Set(I(), 0x7fc00000)), v); }

@@ -26,7 +26,7 @@ std::size_t row_count(const Call& call) {
 std::size_t group_size(const Call& call) {
   if (by_rows(call.op)) return call.cols;
   if (info(call.op).grouping == Grouping::channel) return call.cases * call.positions;
-  return call.positions * (call.op == Op::group_norm ? call.channels / call.groups : 1);
+  return call.positions * channels_of_group(call);
 }
 
 // ---- Validation -----------------------------------------------------------------------------------------------------------------------
@@ -201,7 +201,6 @@ Status normalize(const Call& original) {
   rule.spec.op = call.op;
   rule.spec.profile = call.profile;
   rule.spec.epsilon = call.epsilon;
-
   rule.spec.momentum = call.momentum;
   if (call.op == Op::group_norm) rule.spec.groups = static_cast<std::int64_t>(call.groups);
 
@@ -218,8 +217,7 @@ Status normalize(const Call& original) {
     work.units = (groups + rule.together - 1) / rule.together * sets;
     groups *= sets;
   }
-  // More than a share of the last cache, in rows of many whole lines. Measured: at a quarter of the size it makes no difference, and for
-  // rows of a few lines it loses.
+  // More than a share of the last cache, in rows of many whole lines.
   constexpr std::size_t large = std::size_t{8} << 20;
   constexpr std::uintptr_t cache_line = 64;
   const std::size_t bytes = static_cast<std::size_t>(info(call.format).bytes());

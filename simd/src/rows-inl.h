@@ -16,8 +16,7 @@ namespace norma::simd::HWY_NAMESPACE {
 namespace {
 
 // How many rows are measured at once, so that their statistics are computed in one vector; and how many of them are normalized at once, so
-// that gain, bias and thresholds are made once for them. (Eight instead of four gain 5 % in registers, and lose as much again to rows a
-// power of two apart, which share the sets of a cache.)
+// that gain, bias and thresholds are made once for them. (Fewer of these: rows a power of two apart share the sets of a cache.)
 constexpr std::size_t batch_rows = 8;
 constexpr std::size_t apply_rows = 4;
 
@@ -27,22 +26,20 @@ using Batch = Estimates<batch_rows>;
 
 // What a row is whose first estimate is no good: a second one with the mean as shift makes most of them regular.
 template <bool kCentred, class T>
-HWY_NOINLINE GroupKind look_again(const Rule& rule, Batch& b, std::size_t r, const T* x, std::size_t n, double c) {
-  if (!(b.squares[r] < std::numeric_limits<double>::infinity())) return GroupKind::hard;
-  if (b.squares[r] == 0 || (kCentred && all_equal({x, format_of<T>(), n}))) return GroupKind::flat;
+HWY_NOINLINE GroupKind look_again(const Rule& rule, double sum, double squares, const T* x, std::size_t n, double c, Estimate& estimate) {
+  if (!(squares < std::numeric_limits<double>::infinity())) return GroupKind::hard;
+  if (squares == 0 || (kCentred && all_equal({x, format_of<T>(), n}))) return GroupKind::flat;
   if (!kCentred) return GroupKind::hard;
   Batch second{};
   for (std::size_t k = 0; k < batch_rows; ++k) second.squares[k] = 1;
-  second.shift[0] = b.sum[r] / static_cast<double>(n);
+  second.shift[0] = sum / static_cast<double>(n);
   const Sums<InDoubles> sums = sums_of<InDoubles, true, true>(x, n, hn::Set(D(), second.shift[0]));
   second.sum[0] = hn::GetLane(hn::SumOfLanes(D(), sums.sum));
   second.squares[0] = hn::GetLane(hn::SumOfLanes(D(), sums.squares));
   finish(second, 1, kCentred, static_cast<double>(n), rule.call->epsilon, c);
-  for (const auto& [to, from] : {std::pair{b.shift, second.shift}, std::pair{b.scale, second.scale}, std::pair{b.offset, second.offset},
-                                 std::pair{b.relative, second.relative}, std::pair{b.absolute, second.absolute}}) {
-    to[r] = from[0];
-  }
-  return b.relative[r] < bearable_estimate ? GroupKind::regular : GroupKind::hard;
+  if (!(second.relative[0] < bearable_estimate)) return GroupKind::hard;
+  estimate = second.estimate(0);
+  return GroupKind::regular;
 }
 
 // kRows rows of n elements; x and y do not overlap.
@@ -145,11 +142,8 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
     T target[most];
     if (done == 0) std::memcpy(copy, x[r] + at, rest * sizeof(T));
     const T* source = done == 0 ? copy : x[r] + at;
-    const Block v = restyle(p, has_bias, standardize<kCentring>(source, standard_of(e)));
-    const VF value = to_floats(v.low, v.high);
-    store_floats(value, target);
     RoundingTest<T> test(limit.units);
-    test.add(v.low, v.high, value);
+    normalize_block<kCentring, true, false>(standard_of(e), p, has_bias, source, target, test);
     const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
     if (!hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) {
       look_closer<kCentring>(standard_of(e), errors_of(e), p, has_bias, limit.units, source, done + rest, [&](std::size_t lane) {
@@ -178,7 +172,6 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
   for (std::size_t r = 0; r < batch_rows; ++r) {
     batch.shift[r] = batch.sum[r] = 0;
     batch.squares[r] = 1;
-    batch.kind[r] = GroupKind::regular;
     if (r >= count) continue;
     const Sums<InDoubles> sums = sums_of<InDoubles, kCentred, false>(x[r], n, hn::Zero(D()));
     if (kCentred) batch.sum[r] = hn::GetLane(hn::SumOfLanes(D(), sums.sum));
@@ -188,12 +181,15 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
   bool regular = true;
   bool shifted = false;
   for (std::size_t r = 0; r < count; ++r) {
-    if (HWY_UNLIKELY(!(batch.relative[r] < good_estimate))) {
-      batch.kind[r] = look_again<kCentred>(rule, batch, r, x[r], n, c);
-      regular &= batch.kind[r] == GroupKind::regular;
-      shifted |= batch.shift[r] != 0;
+    Estimate& estimate = ladders[r].estimate;
+    if (HWY_LIKELY(batch.relative[r] < good_estimate)) {
+      batch.kind[r] = GroupKind::regular;
+      estimate = batch.estimate(r);
+    } else {
+      batch.kind[r] = look_again<kCentred>(rule, batch.sum[r], batch.squares[r], x[r], n, c, estimate);
     }
-    if (batch.kind[r] == GroupKind::regular) ladders[r].estimate = batch.estimate(r);
+    regular &= batch.kind[r] == GroupKind::regular;
+    shifted |= estimate.shift != 0;
   }
   std::size_t r = 0;
   for (; regular && r + apply_rows <= count; r += apply_rows) {
@@ -201,7 +197,7 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
   }
   for (; r < count; ++r) {
     if (batch.kind[r] == GroupKind::regular) {
-      apply<1>(affine, kCentred, batch.shift[r] != 0, x + r, y + r, ladders + r, n, ahead);
+      apply<1>(affine, kCentred, ladders[r].estimate.shift != 0, x + r, y + r, ladders + r, n, ahead);
     } else if (batch.kind[r] == GroupKind::flat) {
       for (std::size_t i = 0; i < n; ++i) affine.flat(rule, x[r] + i, i, y[r] + i);
     } else {

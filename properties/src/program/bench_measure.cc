@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "bench.h"
-#include "norma/rounding.h"
+#include "norma/group.h"
 #include "onednn.h"
 #include "production.h"
 
@@ -36,10 +36,7 @@ class Buffer {
     std::normal_distribution<double> normal(mean, deviation);
     for (std::size_t i = 0; i < count_; ++i) {
       const double value = positive ? std::abs(normal(random)) : normal(random);
-      int exponent = 0;
-      const double fraction = std::frexp(std::abs(value), &exponent);
-      const Digits digits{std::signbit(value), static_cast<std::uint64_t>(std::ldexp(fraction, 64)), exponent - 64, false};
-      store(format_, round(digits, format_).bits, at(i));
+      store(format_, round(Real(from_double(value)), format_).bits, at(i));
     }
   }
   [[nodiscard]] bool holds_nan() const {

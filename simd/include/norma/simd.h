@@ -10,8 +10,9 @@
 //                       c = 39 + max(0, log2(n/2048)):
 //                           |ŷ − y| <= c·u·|γ|·(17·|x̂| + 5) + 3u·(|y| + |β|) + ½ ulp(y)
 //
-// Nothing here prints, throws, aborts, reads the environment or touches a byte outside the tensors. Memory is allocated only where a call
-// normalizes in place or adds a residual without keeping the sum: one buffer per thread, kept and grown. The floating-point environment of
+// Nothing here prints, aborts, reads the environment or touches a byte outside the tensors; of exceptions only std::bad_alloc can occur.
+// Memory is allocated where a call normalizes in place or adds a residual without keeping the sum (one buffer per thread, kept and grown),
+// and for a group of which some element needs the lower rungs. The floating-point environment of
 // the caller has no influence (rounding direction, flush to zero, denormals are zero, masked exceptions) and is restored.
 #pragma once
 
@@ -43,7 +44,8 @@ class Executor {
   virtual ~Executor() = default;
   // How many tasks can run at once.
   [[nodiscard]] virtual std::size_t threads() const = 0;
-  // Calls task(context, i) once for every i in [0, tasks), in any order, and returns when all are done. `task` does not throw.
+  // Calls task(context, i) once for every i in [0, tasks), in any order, and returns when all are done. `task` throws nothing but
+  // std::bad_alloc.
   virtual void run(std::size_t tasks, void (*task)(void* context, std::size_t i), void* context) = 0;
 };
 
