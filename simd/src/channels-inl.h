@@ -10,7 +10,7 @@
 #define NORMA_SIMD_CHANNELS_INL_H_
 #endif
 
-#include "affine-inl.h"
+#include "doubles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace norma::simd::HWY_NAMESPACE {
@@ -243,6 +243,11 @@ bool normalize_runs(const Rule& rule, std::size_t begin, std::size_t end, Counte
       begin_given(rule, first_channel, ladder, counters);
     else
       ladder.begin(rule, x, counters);
+    if constexpr (std::is_same_v<T, double>) {
+      normalize_doubles(rule, affine, ladder, x, y, call.y_stride, first_channel, channels, false);
+      give_statistics(rule, ladder, g);
+      continue;
+    }
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (!std::is_same_v<T, double>) {
       const GroupOfRuns<T, P> group(rule, affine, x, first_channel, channels, y, call.y_stride);

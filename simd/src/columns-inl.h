@@ -331,6 +331,10 @@ bool normalize_columns(const Rule& rule, std::size_t begin, std::size_t end, Cou
         ladders[g].begin(rule, {x + g * channels, call.format, channels, lines, x_stride}, counters);
     }
     bool done = false;
+    if constexpr (std::is_same_v<T, double>) {
+      normalize_double_columns(rule, affine, ladders, channels, x, x_stride, y, call.y_stride, first_channel, width, lines);
+      done = true;
+    }
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (!std::is_same_v<T, double>) {
       GroupsOfColumns<T, P> columns(rule, affine, ladders, x, x_stride, y, first_channel, count, lines);

@@ -78,11 +78,7 @@ class Ladder {
   [[nodiscard]] Bits settle(double x, const double* gamma, const double* beta);
   [[nodiscard]] Bits mean();
   [[nodiscard]] Bits rstd();
-  // From the old value of a running statistic to the new one; of an empty group the old one.
-  [[nodiscard]] Bits running_mean(double old);
-  [[nodiscard]] Bits running_variance(double old);
-
- private:
+  // The statistics in double-double; errors that are not finite say that they are of no use.
   struct Wide {
     double shift = 0;
     DoubleDouble mean;  // of x − shift
@@ -92,6 +88,12 @@ class Ladder {
     double rstd_error = 0;      // relative
     double variance_error = 0;  // absolute
   };
+  [[nodiscard]] const Wide& wide();
+  // From the old value of a running statistic to the new one; of an empty group the old one.
+  [[nodiscard]] Bits running_mean(double old);
+  [[nodiscard]] Bits running_variance(double old);
+
+ private:
   // The mean, and the variance the profile wants, as far as the estimate or the wide sums know them.
   struct Known {
     DoubleDouble value;
@@ -100,7 +102,6 @@ class Ladder {
   [[nodiscard]] Known estimated_mean() const;
   [[nodiscard]] Known wide_mean();
   [[nodiscard]] std::optional<Bits> updated(double old, Known statistic) const;
-  [[nodiscard]] const Wide& wide();
   [[nodiscard]] const Group& exact();
   [[nodiscard]] std::optional<Bits> settle_wide(double x, const double* gamma, const double* beta);
   [[nodiscard]] Bits settle_exactly(double x, const double* gamma, const double* beta);

@@ -9,7 +9,7 @@
 
 #include <hwy/cache_control.h>
 
-#include "affine-inl.h"
+#include "doubles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace norma::simd::HWY_NAMESPACE {
@@ -208,14 +208,6 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
-// Without vectors, and for f64, the lower rungs do all the work.
-template <class T, class P>
-void normalize_by_ladder(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t count, std::size_t n) {
-  for (std::size_t r = 0; r < count; ++r) {
-    for (std::size_t i = 0; i < n; ++i) affine.settle(ladders[r], x[r] + i, i, y[r] + i);
-  }
-}
-
 // x + residual, rounded to the format of T. `sum` may be either.
 template <class T>
 void add_residual(const T* x, const T* residual, T* sum, std::size_t n) {
@@ -270,15 +262,17 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
       }
       ladders[r].begin(rule, {x[r], format_of<T>(), n}, counters);
     }
-#if HWY_TARGET != HWY_SCALAR
-    if constexpr (!std::is_same_v<T, double>) {
-      normalize_batch<kCentred>(rule, affine, x, y, ladders, count, n);
+    if constexpr (std::is_same_v<T, double>) {
+      for (std::size_t r = 0; r < count; ++r) normalize_doubles(rule, affine, ladders[r], ladders[r].elements(), y[r], 0, 0, 1, true);
     } else {
-      normalize_by_ladder(affine, x, y, ladders, count, n);
-    }
+#if HWY_TARGET != HWY_SCALAR
+      normalize_batch<kCentred>(rule, affine, x, y, ladders, count, n);
 #else
-    normalize_by_ladder(affine, x, y, ladders, count, n);
+      for (std::size_t r = 0; r < count; ++r) {  // without vectors the lower rungs do all the work
+        for (std::size_t i = 0; i < n; ++i) affine.settle(ladders[r], x[r] + i, i, y[r] + i);
+      }
 #endif
+    }
     for (std::size_t r = 0; r < count; ++r) {
       const auto at = static_cast<std::ptrdiff_t>(row + r);
       if (call.mean != nullptr) write(call.statistics, ladders[r].mean(), call.mean, at);

@@ -133,6 +133,92 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
   return m;
 }
 
+// ---- f64: the same rung as vectors, and the first one ----------------------------------------------------------------------------------
+
+struct Pair {
+  VD hi, lo;
+};
+
+HWY_INLINE Pair two_sum(VD a, VD b) {
+  const VD s = hn::Add(a, b);
+  const VD t = hn::Sub(s, a);
+  return {s, hn::Add(hn::Sub(a, hn::Sub(s, t)), hn::Sub(b, t))};
+}
+HWY_INLINE Pair fast_two_sum(VD a, VD b) {
+  const VD s = hn::Add(a, b);
+  return {s, hn::Sub(b, hn::Sub(s, a))};
+}
+HWY_INLINE Pair two_product(VD a, VD b) {
+  const VD p = hn::Mul(a, b);
+#if HWY_NATIVE_FMA
+  return {p, hn::MulSub(a, b, p)};
+#else
+  const VD split = hn::Set(D(), 0x1p27 + 1);
+  const VD ca = hn::Mul(a, split), cb = hn::Mul(b, split);
+  const VD ah = hn::Sub(ca, hn::Sub(ca, a)), bh = hn::Sub(cb, hn::Sub(cb, b));
+  const VD al = hn::Sub(a, ah), bl = hn::Sub(b, bh);
+  const VD cross = hn::Add(hn::Mul(ah, bl), hn::Mul(al, bh));
+  return {p, hn::Add(hn::Add(hn::Sub(hn::Mul(ah, bh), p), cross), hn::Mul(al, bl))};
+#endif
+}
+HWY_INLINE Pair add(const Pair a, const Pair b) {
+  const Pair s = two_sum(a.hi, b.hi);
+  const Pair t = two_sum(a.lo, b.lo);
+  const Pair v = fast_two_sum(s.hi, hn::Add(s.lo, t.hi));
+  return fast_two_sum(v.hi, hn::Add(t.lo, v.lo));
+}
+HWY_INLINE Pair multiply(const Pair a, const Pair b) {
+  const Pair p = two_product(a.hi, b.hi);
+  return fast_two_sum(p.hi, hn::Add(p.lo, hn::Add(hn::Mul(a.hi, b.lo), hn::Mul(a.lo, b.hi))));
+}
+
+// What Ladder::settle_wide needs of a group, lane by lane.
+struct WideConstants {
+  static constexpr std::size_t most = HWY_MAX_BYTES / sizeof(double);
+  alignas(64) double shift[most], mean_hi[most], mean_lo[most], rstd_hi[most], rstd_lo[most], relative[most], absolute[most];
+
+  void set(std::size_t lane, const Ladder::Wide& w) {
+    constexpr double square = 0x1p-106;  // u²
+    shift[lane] = w.shift;
+    mean_hi[lane] = -w.mean.hi;
+    mean_lo[lane] = -w.mean.lo;
+    rstd_hi[lane] = w.rstd.hi;
+    rstd_lo[lane] = w.rstd.lo;
+    relative[lane] = w.rstd_error + 64 * square;
+    absolute[lane] = w.mean_error + 8 * square * std::abs(w.mean.hi);
+  }
+};
+
+// A vector of y as Ladder::settle_wide computes it, and which of it is sure to be correctly rounded: where hi + (lo ± error) rounds to hi.
+struct WideResult {
+  VD y;
+  hn::Mask<D> passes;
+};
+HWY_INLINE WideResult wide_block(VD x, const WideConstants& k, const Pair gain, VD bias, bool has_bias) {
+  const D d;
+  const VD square = hn::Set(d, 0x1p-106);
+  const Pair raw = two_sum(x, hn::Neg(hn::Load(d, k.shift)));
+  const Pair deviation = add(raw, {hn::Load(d, k.mean_hi), hn::Load(d, k.mean_lo)});
+  const Pair xhat = multiply(deviation, {hn::Load(d, k.rstd_hi), hn::Load(d, k.rstd_lo)});
+  const Pair product = multiply(xhat, gain);
+  Pair y = product;
+  const VD moved = hn::MulAdd(hn::Abs(raw.hi), hn::Mul(square, hn::Set(d, 8.0)), hn::Load(d, k.absolute));
+  const VD of_xhat = hn::MulAdd(hn::Abs(xhat.hi), hn::Load(d, k.relative), hn::Mul(hn::Add(moved, moved), hn::Load(d, k.rstd_hi)));
+  VD error = hn::Mul(hn::Abs(gain.hi), of_xhat);
+  if (has_bias) {
+    const Pair s = two_sum(product.hi, bias);
+    y = fast_two_sum(s.hi, hn::Add(product.lo, s.lo));
+    error = hn::MulAdd(hn::Add(hn::Abs(product.hi), hn::Abs(bias)), hn::Mul(square, hn::Set(d, 8.0)), error);
+  }
+  // Everything of moderate size, as there; NaN fails.
+  const VD least = hn::Min(hn::Min(hn::Abs(deviation.hi), hn::Abs(xhat.hi)), hn::Min(hn::Abs(product.hi), hn::Abs(y.hi)));
+  const VD most = hn::Max(hn::Max(hn::Abs(deviation.hi), hn::Abs(xhat.hi)), hn::Max(hn::Abs(product.hi), hn::Abs(y.hi)));
+  const auto moderate = hn::And(hn::Gt(least, hn::Set(d, 0x1p-450)), hn::Lt(most, hn::Set(d, 0x1p450)));
+  const auto alike = hn::And(hn::Eq(y.hi, hn::Add(y.hi, hn::Sub(y.lo, error))), hn::Eq(y.hi, hn::Add(y.hi, hn::Add(y.lo, error))));
+  const auto sound = hn::And(moderate, hn::Lt(hn::Abs(gain.hi), hn::Set(d, 0x1p450)));
+  return {y.hi, hn::And(sound, alike)};
+}
+
 }  // namespace
 }  // namespace norma::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
