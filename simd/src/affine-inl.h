@@ -194,12 +194,13 @@ HWY_INLINE Column column_of(const Affine<T, P>& affine, const P* gamma, const P*
 
 template <Centring kCentring>
 HWY_INLINE VD standardize(VD x, VD shift, VD scale, VD offset) {
-  if constexpr (kCentring == Centring::none)
+  if constexpr (kCentring == Centring::none) {
     return hn::Mul(x, scale);
-  else if constexpr (kCentring == Centring::offset)
+  } else if constexpr (kCentring == Centring::offset) {
     return hn::MulAdd(x, scale, offset);
-  else
+  } else {
     return hn::MulAdd(hn::Sub(x, shift), scale, offset);
+  }
 }
 
 HWY_INLINE Block restyle(const Column& p, bool has_bias, const Block xhat) {

@@ -79,10 +79,11 @@ class GroupOfRuns {
     // Without a test of the rounding, what is flat has to come out flat: with its first element as shift all differences are zero.
     const bool shifted = rule_.call->accuracy == Accuracy::fast && x_.count() != 0;
     e.shift[0] = shifted ? read(x_.format, x_.data, 0) : 0;
-    if (shifted)
+    if (shifted) {
       sums<true>(e.shift[0], e.sum[0], e.squares[0]);
-    else
+    } else {
       sums<false>(0, e.sum[0], e.squares[0]);
+    }
     finish(e, 1, true, n, rule_.call->epsilon, c);
     if (!(e.relative[0] < good_estimate)) {
       if (!(e.squares[0] < std::numeric_limits<double>::infinity())) return GroupKind::hard;
@@ -105,20 +106,22 @@ class GroupOfRuns {
       T* y = y_ + k * positions;
       const std::size_t channel = channel_ + k;
       if (kind == GroupKind::regular) {
-        if (!test)
+        if (!test) {
           apply_channel<false, true>(ladder, channel, x, y, positions);
-        else if (given)
+        } else if (given) {
           apply_channel<true, true>(ladder, channel, x, y, positions);
-        else
+        } else {
           apply_channel<true, false>(ladder, channel, x, y, positions);
+        }
         continue;
       }
       for (std::size_t i = 0; i < x_.runs; ++i, x += x_.stride, y += y_stride_) {
         for (std::size_t p = 0; p < positions; ++p) {
-          if (kind == GroupKind::flat)
+          if (kind == GroupKind::flat) {
             affine_.flat(rule_, x + p, channel, y + p);
-          else
+          } else {
             affine_.settle(ladder, x + p, channel, y + p);
+          }
         }
       }
     }
@@ -239,30 +242,27 @@ bool normalize_runs(const Rule& rule, std::size_t begin, std::size_t end, Counte
       x.data = copy;
       x.stride = static_cast<std::ptrdiff_t>(x.run);
     }
-    if (given)
+    if (given) {
       begin_given(rule, first_channel, ladder, counters);
-    else
+    } else {
       ladder.begin(rule, x, counters);
+    }
     if constexpr (std::is_same_v<T, double>) {
       normalize_doubles(rule, affine, ladder, x, y, call.y_stride, first_channel, channels, false);
-      give_statistics(rule, ladder, g);
-      continue;
-    }
+    } else {
 #if HWY_TARGET != HWY_SCALAR
-    if constexpr (!std::is_same_v<T, double>) {
       const GroupOfRuns<T, P> group(rule, affine, x, first_channel, channels, y, call.y_stride);
       const GroupKind kind = !given ? group.measure(ladder) : ladder.estimate.scale > 0 ? GroupKind::regular : GroupKind::hard;
       group.apply(ladder, kind);
-      give_statistics(rule, ladder, g);
-      continue;
-    }
-#endif
-    for (std::size_t i = 0; i < x.runs; ++i) {
-      for (std::size_t j = 0; j < x.run; ++j) {
-        const T* from = static_cast<const T*>(x.data) + static_cast<std::ptrdiff_t>(i) * x.stride + static_cast<std::ptrdiff_t>(j);
-        T* to = y + static_cast<std::ptrdiff_t>(i) * call.y_stride + static_cast<std::ptrdiff_t>(j);
-        affine.settle(ladder, from, first_channel + j / call.positions, to);
+#else
+      for (std::size_t i = 0; i < x.runs; ++i) {
+        for (std::size_t j = 0; j < x.run; ++j) {
+          const T* from = static_cast<const T*>(x.data) + static_cast<std::ptrdiff_t>(i) * x.stride + static_cast<std::ptrdiff_t>(j);
+          T* to = y + static_cast<std::ptrdiff_t>(i) * call.y_stride + static_cast<std::ptrdiff_t>(j);
+          affine.settle(ladder, from, first_channel + j / call.positions, to);
+        }
       }
+#endif
     }
     give_statistics(rule, ladder, g);
   }

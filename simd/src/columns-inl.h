@@ -109,7 +109,7 @@ class Slice {
  private:
   static HWY_INLINE Block block_of(const double* from) { return {hn::LoadU(D(), from), hn::LoadU(D(), from + hn::Lanes(D()))}; }
 
-  Column column_of_slice(std::size_t c, std::size_t valid, VF a, VF b) const {
+  [[nodiscard]] Column column_of_slice(std::size_t c, std::size_t valid, VF a, VF b) const {
     P gammas[HWY_MAX_BYTES / sizeof(float)] = {};
     P betas[HWY_MAX_BYTES / sizeof(float)] = {};
     if (affine_.gamma != nullptr) std::memcpy(gammas, affine_.gamma + first_ + c, valid * sizeof(P));
@@ -232,20 +232,22 @@ class GroupsOfColumns {
       const auto settle = [&](std::size_t column, const T* x, T* y) {
         const std::size_t g = (c + column) / channels_;
         const std::size_t channel = first_ + c + column;
-        if (e_.kind[g] == GroupKind::flat)
+        if (e_.kind[g] == GroupKind::flat) {
           affine_.flat(rule_, x, channel, y);
-        else
+        } else {
           affine_.settle(ladders_[g], x, channel, y);
+        }
       };
       const Slice<T, P> slice = slice_at(c, width);
       bool all_known = true;
       for (std::size_t g = 0; g < groups_; ++g) all_known &= known(ladders_[g].estimate);
-      if (rule_.call->accuracy == Accuracy::fast && all_known)
+      if (rule_.call->accuracy == Accuracy::fast && all_known) {
         slice.template apply<false, true>(k, limit, settle);
-      else if (info(rule_.spec.op).given_statistics)
+      } else if (info(rule_.spec.op).given_statistics) {
         slice.template apply<true, true>(k, limit, settle);
-      else
+      } else {
         slice.template apply<true, false>(k, limit, settle);
+      }
     }
   }
 
@@ -254,7 +256,7 @@ class GroupsOfColumns {
  private:
   static bool known(const Estimate& e) { return e.relative < std::numeric_limits<double>::infinity(); }
 
-  Slice<T, P> slice_at(std::size_t c, std::size_t width) const {
+  [[nodiscard]] Slice<T, P> slice_at(std::size_t c, std::size_t width) const {
     return {affine_, x_ + c, x_stride_, y_ + c, rule_.call->y_stride, first_ + c, width, lines_};
   }
 
@@ -325,18 +327,16 @@ bool normalize_columns(const Rule& rule, std::size_t begin, std::size_t end, Cou
       x_stride = static_cast<std::ptrdiff_t>(width);
     }
     for (std::size_t g = 0; g < count; ++g) {
-      if (given)
+      if (given) {
         begin_given(rule, first_channel + g, ladders[g], counters);
-      else
+      } else {
         ladders[g].begin(rule, {x + g * channels, call.format, channels, lines, x_stride}, counters);
+      }
     }
-    bool done = false;
     if constexpr (std::is_same_v<T, double>) {
       normalize_double_columns(rule, affine, ladders, channels, x, x_stride, y, call.y_stride, first_channel, width, lines);
-      done = true;
-    }
+    } else {
 #if HWY_TARGET != HWY_SCALAR
-    if constexpr (!std::is_same_v<T, double>) {
       GroupsOfColumns<T, P> columns(rule, affine, ladders, x, x_stride, y, first_channel, count, lines);
       if (given) {
         for (std::size_t g = 0; g < count; ++g) columns.kind(g) = GroupKind::regular;
@@ -344,14 +344,14 @@ bool normalize_columns(const Rule& rule, std::size_t begin, std::size_t end, Cou
         columns.measure();
       }
       columns.apply();
-      done = true;
-    }
-#endif
-    for (std::size_t i = 0; i < lines && !done; ++i) {
-      const auto at = static_cast<std::ptrdiff_t>(i);
-      for (std::size_t c = 0; c < width; ++c) {
-        affine.settle(ladders[c / channels], x + at * x_stride + c, first_channel + c, y + at * call.y_stride + c);
+#else
+      for (std::size_t i = 0; i < lines; ++i) {
+        const auto at = static_cast<std::ptrdiff_t>(i);
+        for (std::size_t c = 0; c < width; ++c) {
+          affine.settle(ladders[c / channels], x + at * x_stride + c, first_channel + c, y + at * call.y_stride + c);
+        }
       }
+#endif
     }
     for (std::size_t g = 0; g < count; ++g) give_statistics(rule, ladders[g], (whole_batch ? 0 : of_case * groups) + first_group + g);
   }

@@ -13,32 +13,46 @@ HWY_BEFORE_NAMESPACE();
 namespace norma::simd::HWY_NAMESPACE {
 namespace {
 
-// Elements x[0, n), whose gain and bias have the index first + i·step, with the constants of lane i mod lanes. x and y do not overlap.
-// settle(i) gives what the test leaves open to the lower rungs.
+// Elements x[0, n), whose gain and bias have the index first + i·step, step 0 or 1, with the constants of lane i mod lanes. x and y do not
+// overlap. settle(i) gives what the test leaves open to the lower rungs.
 template <class P, class Settle>
 HWY_NOINLINE void normalize_line(const Affine<double, P>& affine, const WideConstants& constants, const double* x, double* y, std::size_t n,
                                  std::size_t first, std::size_t step, const Settle& settle) {
+  constexpr std::size_t most = WideConstants::most;
   const D d;
   const std::size_t lanes = hn::Lanes(d);
+  const bool has_gain = affine.gamma != nullptr;
   const bool has_bias = affine.beta != nullptr;
+  P gammas[most] = {};
+  P betas[most] = {};
+  const auto copy_params = [&](std::size_t from, std::size_t count, std::size_t each) HWY_ATTR {
+    for (std::size_t k = 0; k < count; ++k) {
+      if (has_gain) std::memcpy(gammas + k, affine.gamma + from + k * each, sizeof(P));  // of any alignment
+      if (has_bias) std::memcpy(betas + k, affine.beta + from + k * each, sizeof(P));
+    }
+  };
+  if (step == 0) copy_params(first, lanes, 0);
   for (std::size_t i = 0; i < n; i += lanes) {
     const std::size_t count = HWY_MIN(lanes, n - i);
-    double source[WideConstants::most] = {};
-    P gammas[WideConstants::most] = {};
-    P betas[WideConstants::most] = {};
-    for (std::size_t k = 0; k < count; ++k) {
-      source[k] = x[i + k];
-      if (affine.gamma != nullptr) gammas[k] = affine.gamma[first + (i + k) * step];
-      if (has_bias) betas[k] = affine.beta[first + (i + k) * step];
+    const bool whole = HWY_LIKELY(count == lanes);
+    double copy[most] = {};
+    if (!whole) std::memcpy(copy, x + i, count * sizeof(double));
+    if (!whole && step != 0) copy_params(first + i, count, 1);
+    const bool copied = step == 0 || !whole;
+    Pair gain{hn::Set(d, 1.0), hn::Zero(d)};
+    if (has_gain) {
+      const VD gamma = load_doubles(copied ? gammas : affine.gamma + first + i);
+      gain = affine.one_plus ? two_sum(gain.hi, gamma) : Pair{gamma, hn::Zero(d)};
     }
-    const VD one = hn::Set(d, 1.0);
-    Pair gain{one, hn::Zero(d)};
-    if (affine.gamma != nullptr) gain.hi = load_doubles(gammas);
-    if (affine.one_plus) gain = two_sum(one, gain.hi);
-    const WideResult result = wide_block(hn::LoadU(d, source), constants, gain, load_doubles(betas), has_bias);
-    double target[WideConstants::most];
-    hn::StoreU(result.y, d, target);
-    std::memcpy(y + i, target, count * sizeof(double));
+    const VD bias = has_bias ? load_doubles(copied ? betas : affine.beta + first + i) : hn::Zero(d);
+    const WideResult result = wide_block(hn::LoadU(d, whole ? x + i : copy), constants, gain, bias, has_bias);
+    if (whole) {
+      hn::StoreU(result.y, d, y + i);
+      if (HWY_LIKELY(hn::AllTrue(d, result.passes))) continue;
+    } else {
+      hn::StoreU(result.y, d, copy);
+      std::memcpy(y + i, copy, count * sizeof(double));
+    }
     std::uint8_t bits[8] = {};
     hn::StoreMaskBits(d, result.passes, bits);
     for (std::size_t k = 0; k < count; ++k) {
@@ -47,9 +61,11 @@ HWY_NOINLINE void normalize_line(const Affine<double, P>& affine, const WideCons
   }
 }
 
-// Whether a group's deviations are all +0. (Of zeros of either sign they are zeros of either sign.)
+// Whether a group's deviations are all +0. (Of zeros of either sign they are zeros of either sign, of infinities NaN.)
 inline bool is_flat(const Rule& rule, const Elements& e) {
-  return rule.centred() && e.count() != 0 && read(e.format, e.data, 0) != 0 && all_equal(e);
+  if (!rule.centred() || e.count() == 0) return false;
+  const double first = read(e.format, e.data, 0);
+  return first != 0 && std::isfinite(first) && all_equal(e);
 }
 
 // A group of contiguous runs of `channels` channels each (one for a row, whose gain and bias vary along it).
@@ -59,7 +75,7 @@ void normalize_doubles(const Rule& rule, const Affine<double, P>& affine, Ladder
   const bool flat = is_flat(rule, ladder.elements());
   WideConstants constants;
   if (!flat) {
-    const Ladder::Wide& w = ladder.wide();
+    const WideStatistics& w = ladder.wide();
     for (std::size_t lane = 0; lane < hn::Lanes(D()); ++lane) constants.set(lane, w);
   }
   const std::size_t n = x.run / channels;
@@ -97,10 +113,11 @@ void normalize_double_columns(const Rule& rule, const Affine<double, P>& affine,
       const double* from = x + static_cast<std::ptrdiff_t>(i) * x_stride + c;
       double* to = y + static_cast<std::ptrdiff_t>(i) * y_stride + c;
       normalize_line(affine, constants, from, to, count, first + c, 1, [&](std::size_t k) {
-        if (flat[k])
+        if (flat[k]) {
           affine.flat(rule, from + k, first + c + k, to + k);
-        else
+        } else {
           affine.settle(ladders[(c + k) / channels], from + k, first + c + k, to + k);
+        }
       });
     }
   }

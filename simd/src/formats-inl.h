@@ -23,7 +23,7 @@ bool with_formats(const Rule& given, const Kernel& kernel) {
     case Format::f32:
       return kernel(rule, float(), float());
     case Format::f64:
-      return same ? kernel(rule, double(), double()) : kernel(rule, double(), float());
+      return same ? kernel(rule, double(), double()) : kernel(rule, double(), float());  // NOLINT(bugprone-branch-clone): two types
     case Format::f16:
       return same ? kernel(rule, float16_t(), float16_t()) : kernel(rule, float16_t(), float());
     default:

@@ -78,13 +78,12 @@ void write(Format format, Bits bits, void* to, std::ptrdiff_t index) {
   store(format, bits, static_cast<std::byte*>(to) + index * info(format).bytes());
 }
 
-const Ladder::Wide& Ladder::wide() {
-  std::optional<Wide>& known = deep().wide;
-  if (known) return *known;
-  if (const auto& given = deep().given) {
-    Wide& w = known.emplace();
-    w.shift = given->first;
-    const DoubleDouble v = two_sum(given->second, rule_->call->epsilon);
+const WideStatistics& Ladder::wide() {
+  if (wide_) return *wide_;
+  WideStatistics& w = wide_.emplace();
+  if (given_) {
+    w.shift = given_->first;
+    const DoubleDouble v = two_sum(given_->second, rule_->call->epsilon);
     w.rstd = reciprocal_root(v);
     w.rstd_error = moderate(v.hi) ? 64 * u * u : std::numeric_limits<double>::infinity();
     return w;
@@ -93,7 +92,6 @@ const Ladder::Wide& Ladder::wide() {
   const auto n = static_cast<double>(elements_.count());
   WideMoments m = rule_->moments(elements_, 0);
   if (centred && !(m.squares.hi < 0x1p20 * (m.squares.hi - m.sum.hi * m.sum.hi / n))) m = rule_->moments(elements_, m.sum.hi / n);
-  Wide& w = known.emplace();
   w.shift = m.shift;
   DoubleDouble spread = m.squares;
   double spread_error = m.squares_error;
@@ -115,9 +113,8 @@ const Ladder::Wide& Ladder::wide() {
 }
 
 const Group& Ladder::exact() {
-  std::optional<Group>& known = deep().exact;
-  if (known) return *known;
-  if (const auto& given = deep().given) return known.emplace(rule_->spec, from_double(given->first), from_double(given->second));
+  if (exact_ != nullptr) return *exact_;
+  if (given_) return *(exact_ = std::make_unique<Group>(rule_->spec, from_double(given_->first), from_double(given_->second)));
   Moments moments(info(rule_->spec.op), Mode::nearest_even);
   const auto* data = static_cast<const std::byte*>(elements_.data);
   const int bytes = info(elements_.format).bytes();
@@ -127,12 +124,12 @@ const Group& Ladder::exact() {
       moments.add(Dyadic(decode(elements_.format, load(elements_.format, at))));
     }
   }
-  return known.emplace(rule_->spec, static_cast<std::int64_t>(elements_.count()), std::move(moments));
+  return *(exact_ = std::make_unique<Group>(rule_->spec, static_cast<std::int64_t>(elements_.count()), std::move(moments)));
 }
 
 void Ladder::begin(const Rule& rule, double mean, double variance, Counters& counters) {
   begin(rule, Elements{}, counters);
-  deep().given.emplace(mean, variance);
+  given_.emplace(mean, variance);
 }
 
 Bits Ladder::settle(double x, const double* gamma, const double* beta) {
@@ -163,7 +160,7 @@ Bits Ladder::settle(double x, const double* gamma, const double* beta) {
 
 std::optional<Bits> Ladder::settle_wide(double x, const double* gamma, const double* beta) {
   if (!std::isfinite(x)) return std::nullopt;
-  const Wide& w = wide();
+  const WideStatistics& w = wide();
   const DoubleDouble deviation = two_sum(x, -w.shift) - w.mean;
   const DoubleDouble xhat = deviation * w.rstd;
   const DoubleDouble gain = gamma == nullptr                   ? DoubleDouble{1, 0}
@@ -197,7 +194,7 @@ Ladder::Known Ladder::estimated_mean() const {
 }
 
 Ladder::Known Ladder::wide_mean() {
-  const Wide& w = wide();
+  const WideStatistics& w = wide();
   return {w.mean + w.shift, w.mean_error + 8 * u * u * (std::abs(w.shift) + std::abs(w.mean.hi))};
 }
 
@@ -225,7 +222,7 @@ Bits Ladder::rstd() {
   const Format format = rule_->call->statistics;
   const double error = estimate.scale * (estimate.relative + 4 * u);
   if (const std::optional<Bits> bits = round_within({estimate.scale, 0}, error, format)) return *bits;
-  const Wide& w = wide();
+  const WideStatistics& w = wide();
   if (const std::optional<Bits> bits = round_within(w.rstd, w.rstd.hi * w.rstd_error, format)) return *bits;
   const Group& g = exact();
   return round(affine(nullptr, Dyadic(g.s), g.kappa, nullptr), format).bits;
@@ -252,7 +249,7 @@ Bits Ladder::running_variance(double old) {
     return Known{value * factor, factor.hi * 1.0001 * (error + 16 * u * u * value.hi)};
   };
   if (const auto bits = updated(old, with_factor({estimate.variance, 0}, estimate.variance_error))) return *bits;
-  const Wide& w = wide();
+  const WideStatistics& w = wide();
   if (const auto bits = updated(old, with_factor(w.variance, w.variance_error))) return *bits;
   Bits bits = 0;
   with_running_variance(rule_->spec, exact(), from_double(old), Mode::nearest_even, [&](const Real& y) { bits = round(y, format).bits; });

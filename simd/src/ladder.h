@@ -58,6 +58,17 @@ struct Estimate {
   double variance = 0, variance_error = std::numeric_limits<double>::infinity();
 };
 
+// The statistics in double-double; errors that are not finite say that they are of no use.
+struct WideStatistics {
+  double shift = 0;
+  DoubleDouble mean;  // of x − shift
+  DoubleDouble rstd;
+  DoubleDouble variance;      // without epsilon
+  double mean_error = 0;      // absolute
+  double rstd_error = 0;      // relative
+  double variance_error = 0;  // absolute
+};
+
 // A group's lower rungs. Statistics in double-double and in integers are made when first asked for.
 class Ladder {
  public:
@@ -68,7 +79,9 @@ class Ladder {
     rule_ = &rule;
     elements_ = elements;
     counters_ = &counters;
-    deep_.reset();
+    given_.reset();
+    wide_.reset();
+    exact_.reset();
   }
   // The same for given statistics.
   void begin(const Rule& rule, double mean, double variance, Counters& counters);
@@ -78,17 +91,7 @@ class Ladder {
   [[nodiscard]] Bits settle(double x, const double* gamma, const double* beta);
   [[nodiscard]] Bits mean();
   [[nodiscard]] Bits rstd();
-  // The statistics in double-double; errors that are not finite say that they are of no use.
-  struct Wide {
-    double shift = 0;
-    DoubleDouble mean;  // of x − shift
-    DoubleDouble rstd;
-    DoubleDouble variance;      // without epsilon
-    double mean_error = 0;      // absolute
-    double rstd_error = 0;      // relative
-    double variance_error = 0;  // absolute
-  };
-  [[nodiscard]] const Wide& wide();
+  [[nodiscard]] const WideStatistics& wide();
   // From the old value of a running statistic to the new one; of an empty group the old one.
   [[nodiscard]] Bits running_mean(double old);
   [[nodiscard]] Bits running_variance(double old);
@@ -109,17 +112,9 @@ class Ladder {
   const Rule* rule_ = nullptr;
   Elements elements_;
   Counters* counters_ = nullptr;
-  // What few groups need.
-  struct Deep {
-    std::optional<std::pair<double, double>> given;  // mean and variance
-    std::optional<Wide> wide;
-    std::optional<Group> exact;
-  };
-  [[nodiscard]] Deep& deep() {
-    if (deep_ == nullptr) deep_ = std::make_unique<Deep>();
-    return *deep_;
-  }
-  std::unique_ptr<Deep> deep_;
+  std::optional<std::pair<double, double>> given_;  // mean and variance
+  std::optional<WideStatistics> wide_;
+  std::unique_ptr<Group> exact_;  // what few groups need
 };
 
 // `value` rounded to `format`, to nearest even; a NaN becomes the canonical one.

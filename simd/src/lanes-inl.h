@@ -73,12 +73,13 @@ HWY_INLINE hn::Vec<DF> floats_of(DF f, const bfloat16_t* from) {
 // As many elements as there are doubles in a vector.
 template <class T>
 HWY_INLINE VD load_doubles(const T* from) {
-  if constexpr (std::is_same_v<T, double>)
+  if constexpr (std::is_same_v<T, double>) {
     return hn::LoadU(D(), from);
-  else if constexpr (std::is_same_v<T, float>)
+  } else if constexpr (std::is_same_v<T, float>) {
     return hn::PromoteTo(D(), hn::LoadU(H(), from));
-  else
+  } else {
     return hn::PromoteTo(D(), floats_of(H(), from));
+  }
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -86,10 +87,11 @@ HWY_INLINE VD load_doubles(const T* from) {
 // As many elements as there are floats in a vector.
 template <class T>
 HWY_INLINE VF load_floats(const T* from) {
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
     return hn::LoadU(F(), from);
-  else
+  } else {
     return floats_of(F(), from);
+  }
 }
 
 HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low)); }
@@ -101,10 +103,11 @@ HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(
 template <class T>
 HWY_INLINE void store_floats(VF v, T* to, bool stream = false) {
   if constexpr (std::is_same_v<T, float>) {
-    if (stream)
+    if (stream) {
       hn::Stream(v, F(), to);
-    else
+    } else {
       hn::StoreU(v, F(), to);
+    }
   } else if constexpr (std::is_same_v<T, float16_t> && native_f16) {
     hn::StoreU(hn::DemoteTo(hn::Rebind<float16_t, F>(), v), hn::Rebind<float16_t, F>(), to);
   } else if constexpr (std::is_same_v<T, float16_t>) {

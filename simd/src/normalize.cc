@@ -168,24 +168,26 @@ void give_statistics_of_nothing(const Rule& rule, std::size_t groups) {
   }
 }
 
-}  // namespace
-
-std::byte* scratch(std::size_t bytes) {
+struct Buffer {
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }  // NOLINT(cppcoreguidelines-no-malloc): what std::aligned_alloc made
   };
-  thread_local std::unique_ptr<std::byte, Free> buffer;
-  thread_local std::size_t size = 0;
-  if (bytes > size) {
+  std::unique_ptr<std::byte, Free> data;
+  std::size_t size = 0;
+};
+thread_local Buffer buffer;
+
+}  // namespace
+
+std::byte* scratch(std::size_t bytes) {
+  if (bytes > buffer.size) {
     constexpr std::size_t alignment = 64;
-    size = 0;
-    buffer.reset();
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    buffer.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)));
-    if (buffer == nullptr) return nullptr;
-    size = rounded;
+    buffer.data = nullptr;  // before the next, so that there is never need of both
+    buffer.data.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)));
+    buffer.size = buffer.data == nullptr ? 0 : rounded;
   }
-  return buffer.get();
+  return buffer.data.get();
 }
 
 Status normalize(const Call& original) {
@@ -220,7 +222,7 @@ Status normalize(const Call& original) {
   // More than a share of the last cache, in rows of many whole lines.
   constexpr std::size_t large = std::size_t{8} << 20;
   constexpr std::uintptr_t cache_line = 64;
-  const std::size_t bytes = static_cast<std::size_t>(info(call.format).bytes());
+  const auto bytes = static_cast<std::size_t>(info(call.format).bytes());
   rule.stream = call.y != call.x && row_length(call) * bytes >= 16 * cache_line && elements * bytes >= large &&
                 reinterpret_cast<std::uintptr_t>(call.y) % cache_line == 0 &&
                 static_cast<std::size_t>(call.y_stride) * bytes % cache_line == 0;

@@ -31,7 +31,7 @@ HWY_NOINLINE GroupKind look_again(const Rule& rule, double sum, double squares, 
   if (squares == 0 || (kCentred && all_equal({x, format_of<T>(), n}))) return GroupKind::flat;
   if (!kCentred) return GroupKind::hard;
   Batch second{};
-  for (std::size_t k = 0; k < batch_rows; ++k) second.squares[k] = 1;
+  for (double& square : second.squares) square = 1;
   second.shift[0] = sum / static_cast<double>(n);
   const Sums<InDoubles> sums = sums_of<InDoubles, true, true>(x, n, hn::Set(D(), second.shift[0]));
   second.sum[0] = hn::GetLane(hn::SumOfLanes(D(), sums.sum));

@@ -47,7 +47,7 @@ struct Sums {
 
 // The tree of a summation: an accumulator takes eight vectors, four of them side by side make a leaf, leaves are added one after the other
 // to a branch, and branches pairwise.
-constexpr std::size_t leaf_vectors = 4 * 8;
+constexpr std::size_t leaf_vectors = 32;
 constexpr std::size_t branch_leaves = 16;
 constexpr std::size_t branch_vectors = leaf_vectors * branch_leaves;
 

@@ -63,10 +63,11 @@ void gather(const Elements& e, std::size_t first, std::size_t count, double* to)
     const std::size_t end = i + HWY_MIN(count - i, e.run - at);
     for (; i + hn::Lanes(D()) <= end; i += hn::Lanes(D()), from += hn::Lanes(D())) hn::StoreU(load_doubles(from), D(), to + i);
     for (; i < end; ++i, ++from) {
-      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
         to[i] = *from;
-      else
+      } else {
         to[i] = read(e.format, from, 0);
+      }
     }
   }
 }
@@ -133,7 +134,7 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
   return m;
 }
 
-// ---- f64: the same rung as vectors, and the first one ----------------------------------------------------------------------------------
+// ---- The same rung in vectors: the first one of f64 ----------------------------------------------------------------------------------
 
 struct Pair {
   VD hi, lo;
@@ -177,7 +178,7 @@ struct WideConstants {
   static constexpr std::size_t most = HWY_MAX_BYTES / sizeof(double);
   alignas(64) double shift[most], mean_hi[most], mean_lo[most], rstd_hi[most], rstd_lo[most], relative[most], absolute[most];
 
-  void set(std::size_t lane, const Ladder::Wide& w) {
+  void set(std::size_t lane, const WideStatistics& w) {
     constexpr double square = 0x1p-106;  // u²
     shift[lane] = w.shift;
     mean_hi[lane] = -w.mean.hi;
@@ -190,6 +191,8 @@ struct WideConstants {
 };
 
 // A vector of y as Ladder::settle_wide computes it, and which of it is sure to be correctly rounded: where hi + (lo ± error) rounds to hi.
+// The errors are those of settle_wide with more of u²: at least 4·u²·|y| is left over for rounding lo ± error, which is half an ulp of y at
+// most and so errs by u²·|y|.
 struct WideResult {
   VD y;
   hn::Mask<D> passes;

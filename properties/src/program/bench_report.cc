@@ -235,6 +235,7 @@ void print_tables(const Options& options, const std::vector<Measurement>& all, c
                       info(first.problem.format).name, threads_text(first.threads)));
   }
   std::vector<const Measurement*> rows;
+  rows.reserve(small.size());
   for (const Measurement& call : small) rows.push_back(&call);
   const std::vector<Variant> columns = shown(rows, {onednn, correctly_rounded, fast});
   Cells cells{{"call", "threads"}};

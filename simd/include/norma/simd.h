@@ -12,8 +12,8 @@
 //
 // Nothing here prints, aborts, reads the environment or touches a byte outside the tensors; of exceptions only std::bad_alloc can occur.
 // Memory is allocated where a call normalizes in place or adds a residual without keeping the sum (one buffer per thread, kept and grown),
-// and for a group of which some element needs the lower rungs. The floating-point environment of
-// the caller has no influence (rounding direction, flush to zero, denormals are zero, masked exceptions) and is restored.
+// and for a group of which some element needs the lower rungs. The floating-point environment of the caller has no influence (rounding
+// direction, flush to zero, denormals are zero, masked exceptions) and is restored.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ enum class Layout : std::uint8_t { channels_first, channels_last };
 // How many elements each rung of the ladder settled, summed over calls. A call adds to them when it is done; they may be shared between
 // threads. What `fast` computes without a test counts nowhere.
 struct Counters {
-  std::uint64_t vector = 0;         // vectors of doubles and a test of the rounding; f64 has only the two below, and what is trivial
+  std::uint64_t vector = 0;         // vectors of doubles, of pairs of them for f64, and a test of the rounding
   std::uint64_t double_double = 0;  // pairs of doubles, and a test
   std::uint64_t exact = 0;          // integers
 };
@@ -41,6 +41,9 @@ struct Counters {
 // Somebody's threads. Norma starts none.
 class Executor {
  public:
+  Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
   // How many tasks can run at once.
   [[nodiscard]] virtual std::size_t threads() const = 0;
