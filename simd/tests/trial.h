@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -211,6 +212,17 @@ inline void point(Call& c, Role role, bool output, std::byte* data, std::ptrdiff
   }
 }
 
+// MMX instructions take the registers of long double, and it is NaN until they are given back: no compiler's business, unasked.
+[[nodiscard]] inline bool long_double_is_free() {
+#if HWY_ARCH_X86
+  std::array<std::uint32_t, 7> environment{};
+  asm volatile("fnstenv %0\n\tfldenv %0" : "+m"(environment));
+  return (environment[2] & 0xffff) == 0xffff;
+#else
+  return true;
+#endif
+}
+
 // Runs the production path; a failure says what was refused, or which memory was touched.
 [[nodiscard]] inline ::testing::AssertionResult run(const Trial& t, ByRole<Tensor>& results) {
   Call call = t.call;
@@ -238,6 +250,7 @@ inline void point(Call& c, Role role, bool output, std::byte* data, std::ptrdiff
   }
   if (const Status status = normalize(call); !status.ok())
     return ::testing::AssertionFailure() << "refused: " << status.message << "\n" << text(t);
+  if (!long_double_is_free()) return ::testing::AssertionFailure() << "an MMX register is in use\n" << text(t);
   for (const Role role : t.outputs) {
     Slab& slab = t.on[role] ? *slabs[*t.on[role]] : *updated[role];
     if (!slab.clean()) return ::testing::AssertionFailure() << name(role) << ": bytes outside were written\n" << text(t);
