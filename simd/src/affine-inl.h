@@ -132,17 +132,20 @@ enum class Centring : std::uint8_t { none, offset, shifted };
 // What a call's elements may be off by without the test of the rounding noticing, given the largest errors among its groups.
 //
 // |error of y| <= (relative + 6u)·(|y| + |β|) + absolute·|γ| + u·|y| (finish). The part relative to |y| is at most relative/u units of its
-// last place; the rest is at most `budget` units where |y| > a·|γ| + b·|β|. Where a double is rounded to a float before the test, the units
-// are those of a float: half a one for that rounding, and one for all the rest.
+// last place; the rest is at most `budget` units where |y| > a·|γ| + b·|β|. Of 2^28 values that many fail the test, twice; and of values of
+// the size of γ as many as lie within a and b, by β a tenth of it say: the budget makes both alike. Where a double is rounded to a float
+// before the test, the units are those of a float: half a one for that rounding, and one for all the rest.
 template <class T>
 struct Tolerance {
-  HWY_INLINE Tolerance(double relative, double absolute)
-      : units(wide ? static_cast<std::int32_t>(budget + relative / u) + 9 : 2),
-        a(static_cast<float>((absolute + 0x1p-100) / (budget * unit) * 1.001)),
-        b(static_cast<float>((relative + 8 * u) / (budget * unit) * 1.001)) {}
+  Tolerance(double relative, double absolute, bool has_bias) {
+    const double fixed = absolute + (has_bias ? relative / 16 : 0);
+    const double budget = wide ? HWY_MIN(HWY_MAX(0x1p6, 0x1p14 * std::sqrt(fixed / u)), 0x1p20) : 1;
+    units = wide ? static_cast<std::int32_t>(budget + relative / u) + 9 : 2;
+    a = static_cast<float>((absolute + 0x1p-100) / (budget * unit) * 1.001);
+    b = static_cast<float>((relative + 8 * u) / (budget * unit) * 1.001);
+  }
 
   static constexpr bool wide = std::is_same_v<T, float>;
-  static constexpr double budget = wide ? 0x1p16 : 1;
   static constexpr double unit = wide ? u : 0x1p-24;
   std::int32_t units;
   float a, b;
@@ -152,6 +155,8 @@ struct Tolerance {
 struct Block {
   VD low, high;
 };
+HWY_INLINE Block both(VD v) { return {v, v}; }
+HWY_INLINE Block both(double v) { return both(hn::Set(D(), v)); }
 
 // Gain, bias, and the magnitude of y below which a block's errors are not covered by the tolerance.
 struct Column {
@@ -168,27 +173,19 @@ HWY_INLINE const P* at_column(const P* values, std::size_t i) {
 template <class T, class P>
 HWY_INLINE Column column_of(const Affine<T, P>& affine, const P* gamma, const P* beta, VF a, VF b) {
   const std::size_t half = hn::Lanes(D());
-  Column p;
-  p.gain.low = p.gain.high = hn::Set(D(), 1.0);
-  p.bias.low = p.bias.high = hn::Zero(D());
-  p.threshold = hn::Set(F(), RoundingTest<T>::least);
+  const VD nothing = hn::Set(D(), -0.0);  // what changes no sum, not even a zero
+  Column p{both(1.0), both(nothing), hn::Set(F(), smallest_normal<T>)};
   VF gain = hn::Set(F(), 1.0F);
   if (affine.gamma != nullptr) {
-    p.gain.low = load_doubles(gamma);
-    p.gain.high = load_doubles(gamma + half);
-    gain = load_floats(gamma);
-    if (affine.one_plus) {
-      p.gain.low = hn::Add(p.gain.low, hn::Set(D(), 1.0));
-      p.gain.high = hn::Add(p.gain.high, hn::Set(D(), 1.0));
-      gain = hn::Add(hn::Abs(gain), hn::Set(F(), 1.0F));
-    }
+    const VD more = affine.one_plus ? hn::Set(D(), 1.0) : nothing;
+    p.gain = {hn::Add(load_doubles(gamma), more), hn::Add(load_doubles(gamma + half), more)};
+    gain = hn::Add(hn::Abs(load_floats(gamma)), hn::Set(F(), affine.one_plus ? 1.0F : 0.0F));
   }
   if (affine.beta != nullptr) {
-    p.bias.low = load_doubles(beta);
-    p.bias.high = load_doubles(beta + half);
+    p.bias = {load_doubles(beta), load_doubles(beta + half)};
     p.threshold = hn::MulAdd(hn::Abs(load_floats(beta)), b, p.threshold);
   }
-  p.threshold = hn::MulAdd(hn::Abs(gain), a, p.threshold);
+  p.threshold = hn::MulAdd(gain, a, p.threshold);
   return p;
 }
 
@@ -203,18 +200,13 @@ HWY_INLINE VD standardize(VD x, VD shift, VD scale, VD offset) {
   }
 }
 
-HWY_INLINE Block restyle(const Column& p, bool has_bias, const Block xhat) {
-  if (!has_bias) return {hn::Mul(xhat.low, p.gain.low), hn::Mul(xhat.high, p.gain.high)};
+HWY_INLINE Block restyle(const Column& p, const Block xhat) {
   return {hn::MulAdd(xhat.low, p.gain.low, p.bias.low), hn::MulAdd(xhat.high, p.gain.high, p.bias.high)};
 }
 
 struct Standard {
   Block shift, scale, offset;
 };
-struct Errors {
-  Block relative, absolute;
-};
-
 template <Centring kCentring, class T>
 HWY_INLINE Block standardize(const T* x, const Standard& s) {
   return {standardize<kCentring>(load_doubles(x), s.shift.low, s.scale.low, s.offset.low),
@@ -223,54 +215,58 @@ HWY_INLINE Block standardize(const T* x, const Standard& s) {
 
 // y of a block, and what the test of the rounding says of it.
 template <Centring kCentring, bool kTest, bool kQuiet, class T>
-HWY_INLINE void normalize_block(const Standard& s, const Column& p, bool has_bias, const T* x, T* y, RoundingTest<T>& test) {
-  const Block v = restyle(p, has_bias, standardize<kCentring>(x, s));
+HWY_INLINE void normalize_block(const Standard& s, const Column& p, const T* x, T* y, RoundingTest<T>& test) {
+  const Block v = restyle(p, standardize<kCentring>(x, s));
   const VF value = to_floats(v.low, v.high);
   store_floats(kQuiet ? quieted(value) : value, y);
   if (kTest) test.add(v.low, v.high, value);
 }
 
-// Elements of a block, some of which failed the test they share with others: y is there already, and it is right where a tighter test says
-// so. What still fails goes to settle(k), k from 0 to count.
-template <Centring kCentring, class T, class Settle>
-HWY_NOINLINE void look_closer(const Standard& s, const Errors& e, const Column& p, bool has_bias, std::int32_t units, const T* x,
-                              std::size_t count, const Settle& settle) {
+// The errors of y in a block: of_xhat·|x̂| + fixed + 4u·|y|.
+struct Errors {
+  Block of_xhat, fixed;
+};
+HWY_INLINE Errors errors_of(const Column& p, const Block relative, const Block absolute) {
+  const auto of_xhat = [](VD gain, VD r) HWY_ATTR { return hn::Mul(hn::Abs(gain), hn::Add(r, hn::Set(D(), 8 * u))); };
+  const auto fixed = [](VD gain, VD a) HWY_ATTR { return hn::MulAdd(hn::Abs(gain), a, hn::Set(D(), 0x1p-400)); };
+  return {{of_xhat(p.gain.low, relative.low), of_xhat(p.gain.high, relative.high)},
+          {fixed(p.gain.low, absolute.low), fixed(p.gain.high, absolute.high)}};
+}
+
+// Which elements of a block are sure to be correctly rounded, by their own errors: what is asked where the test that blocks share has
+// failed. Both ends of the interval of each element round alike.
+template <Centring kCentring, class T>
+HWY_INLINE MF certain(const Standard& s, const Column& p, const Errors& e, const T* x) {
   const Block xhat = standardize<kCentring>(x, s);
-  const Block value = restyle(p, has_bias, xhat);
-  const VF rounded = to_floats(value.low, value.high);
-  MF passes = hn::FirstN(F(), 0);
-  if constexpr (std::is_same_v<T, float>) {
-    // Both ends of the interval round alike. Comparing bits keeps zeros of different sign apart, comparing values lets no NaN pass, and an
-    // interval is never empty, so that none is a zero of unknown sign.
-    const auto error = [](VD h, VD g, VD v, VD relative, VD absolute) HWY_ATTR {
-      const VD of_xhat = hn::MulAdd(hn::Abs(h), hn::Add(relative, hn::Set(D(), 8 * u)), absolute);
-      return hn::MulAdd(hn::Abs(g), of_xhat, hn::MulAdd(hn::Abs(v), hn::Set(D(), 4 * u), hn::Set(D(), 0x1p-400)));
-    };
-    const VD e0 = error(xhat.low, p.gain.low, value.low, e.relative.low, e.absolute.low);
-    const VD e1 = error(xhat.high, p.gain.high, value.high, e.relative.high, e.absolute.high);
-    const VF below = to_floats(hn::Sub(value.low, e0), hn::Sub(value.high, e1));
-    const VF above = to_floats(hn::Add(value.low, e0), hn::Add(value.high, e1));
-    passes = hn::And(hn::Eq(below, above), hn::RebindMask(F(), hn::Eq(hn::BitCast(I(), below), hn::BitCast(I(), above))));
-  } else {
-    RoundingTest<T> test(units);
-    test.add(value.low, value.high, rounded);
-    passes = test.passes(p.threshold);
-  }
+  const Block value = restyle(p, xhat);
+  const auto error = [](VD h, VD v, VD of_xhat, VD fixed)
+                         HWY_ATTR { return hn::MulAdd(hn::Abs(h), of_xhat, hn::MulAdd(hn::Abs(v), hn::Set(D(), 4 * u), fixed)); };
+  const VD e0 = error(xhat.low, value.low, e.of_xhat.low, e.fixed.low);
+  const VD e1 = error(xhat.high, value.high, e.of_xhat.high, e.fixed.high);
+  const VF below = to_floats(hn::Sub(value.low, e0), hn::Sub(value.high, e1));
+  const VF above = to_floats(hn::Add(value.low, e0), hn::Add(value.high, e1));
+  MF passes = round_alike<T>(below, above);
   if constexpr (kCentring == Centring::none) {
-    // A zero in is a zero out, if the gain is finite and there is no bias: what sparse inputs consist of.
-    if (!has_bias) passes = hn::Or(passes, hn::And(hn::Eq(load_floats(x), hn::Zero(F())), hn::Eq(rounded, hn::Zero(F()))));
+    // What is zero stays zero, and y is the bias: so it is in sparse inputs.
+    const VF rounded = to_floats(value.low, value.high);
+    passes = hn::Or(passes, hn::And(hn::Eq(load_floats(x), hn::Zero(F())), hn::Lt(hn::Abs(rounded), hn::Inf(F()))));
   }
+  return passes;
+}
+
+// settle(k) for the elements k < count of a block that have not passed.
+template <class Settle>
+HWY_INLINE void settle_others(MF passed, std::size_t count, const Settle& settle) {
+  if (HWY_LIKELY(hn::AllTrue(F(), passed))) return;
   std::uint8_t bits[HWY_MAX(8, HWY_MAX_BYTES / sizeof(float) / 8)] = {};
-  hn::StoreMaskBits(F(), passes, bits);
+  hn::StoreMaskBits(F(), passed, bits);
   for (std::size_t k = 0; k < count; ++k) {
     if ((bits[k / 8] >> (k % 8) & 1) == 0) settle(k);
   }
 }
 
-HWY_INLINE Block both(VD v) { return {v, v}; }
-HWY_INLINE Block both(double v) { return both(hn::Set(D(), v)); }
 HWY_INLINE Standard standard_of(const Estimate& e) { return {both(e.shift), both(e.scale), both(e.offset)}; }
-HWY_INLINE Errors errors_of(const Estimate& e) { return {both(e.relative), both(e.absolute)}; }
+HWY_INLINE Errors errors_of(const Column& p, const Estimate& e) { return errors_of(p, both(e.relative), both(e.absolute)); }
 
 #endif  // HWY_TARGET != HWY_SCALAR
 

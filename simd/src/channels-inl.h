@@ -151,7 +151,7 @@ class GroupOfRuns {
     constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
     const Estimate& e = ladder.estimate;
     const Standard s = standard_of(e);
-    const Tolerance<T> limit(e.relative, e.absolute);
+    const Tolerance<T> limit(e.relative, e.absolute, affine_.beta != nullptr);
     P gammas[most] = {};
     P betas[most] = {};
     for (std::size_t k = 0; k < most; ++k) {
@@ -159,10 +159,10 @@ class GroupOfRuns {
       if (affine_.beta != nullptr) std::memcpy(betas + k, affine_.beta + channel, sizeof(P));
     }
     const Column p = column_of(affine_, gammas, betas, hn::Set(F(), limit.a), hn::Set(F(), limit.b));
-    const bool has_bias = affine_.beta != nullptr;
+    const Errors errors = errors_of(p, e);
     const std::size_t block = hn::Lanes(F());
-    const auto closer = [&](const T* from, T* to, std::size_t first, std::size_t count) {
-      look_closer<Centring::shifted>(s, errors_of(e), p, has_bias, limit.units, from, count, [&](std::size_t lane) {
+    const auto closer = [&](const T* from, T* to, std::size_t first, std::size_t count) HWY_ATTR {
+      settle_others(certain<Centring::shifted>(s, p, errors, from), count, [&](std::size_t lane) {
         if (lane >= first) affine_.settle(ladder, from + lane, channel, to + lane);
       });
     };
@@ -178,7 +178,7 @@ class GroupOfRuns {
           noted[failures] = static_cast<std::uint32_t>(i - first);
           RoundingTest<T> test(limit.units);
           const std::size_t end = HWY_MIN(i + together * block, n);
-          for (; i + block <= end; i += block) normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, x + i, y + i, test);
+          for (; i + block <= end; i += block) normalize_block<Centring::shifted, kTest, kQuiet>(s, p, x + i, y + i, test);
           if (kTest) failures += hn::AllTrue(F(), test.passes(p.threshold)) ? 0 : 1;
         }
         for (std::size_t k = 0; k < failures; ++k) {
@@ -195,7 +195,7 @@ class GroupOfRuns {
       if (done == 0) std::memcpy(copy, x, n * sizeof(T));
       const T* source = done == 0 ? copy : x + i - done;
       RoundingTest<T> test(limit.units);
-      normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, source, target, test);
+      normalize_block<Centring::shifted, kTest, kQuiet>(s, p, source, target, test);
       const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
       if (kTest && !hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) closer(source, target, done, done + rest);
       std::memcpy(y + i, target + done, rest * sizeof(T));

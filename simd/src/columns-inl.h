@@ -60,7 +60,6 @@ class Slice {
     constexpr std::size_t tile = 64;
     constexpr std::size_t together = 4;  // lines to a verdict
     const VF a = hn::Set(F(), limit.a), b = hn::Set(F(), limit.b);
-    const bool has_bias = affine_.beta != nullptr;
     const std::size_t block = hn::Lanes(F());
     for (std::size_t start = 0; start < lines_; start += tile) {
       const std::size_t end = HWY_MIN(lines_, start + tile);
@@ -78,12 +77,12 @@ class Slice {
             const T* from = x_ + static_cast<std::ptrdiff_t>(l) * x_stride_ + c;
             T* to = y_ + static_cast<std::ptrdiff_t>(l) * y_stride_ + c;
             if (HWY_LIKELY(valid == block)) {
-              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, from, to, test);
+              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, from, to, test);
             } else {
               T source[HWY_MAX_BYTES / sizeof(float)] = {};
               T target[HWY_MAX_BYTES / sizeof(float)];
               std::memcpy(source, from, valid * sizeof(T));
-              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, has_bias, source, target, test);
+              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, source, target, test);
               std::memcpy(to, target, valid * sizeof(T));
             }
           }
@@ -91,15 +90,15 @@ class Slice {
           if (kTest) failures += hn::AllTrue(F(), hn::Or(test.passes(p.threshold), beyond)) ? 0 : 1;
         }
         for (std::size_t k = 0; k < failures; ++k) {
-          const Errors errors{block_of(constants.relative + c), block_of(constants.absolute + c)};
+          const Errors errors = errors_of(p, block_of(constants.relative + c), block_of(constants.absolute + c));
           const std::size_t line = start + noted[k];
           for (std::size_t l = line; l < HWY_MIN(end, line + together); ++l) {
             const T* from = x_ + static_cast<std::ptrdiff_t>(l) * x_stride_ + c;
             T* to = y_ + static_cast<std::ptrdiff_t>(l) * y_stride_ + c;
             T source[HWY_MAX_BYTES / sizeof(float)] = {};
             std::memcpy(source, from, valid * sizeof(T));
-            look_closer<Centring::shifted>(s, errors, p, has_bias, limit.units, source, valid,
-                                           [&](std::size_t lane) { settle(c + lane, source + lane, to + lane); });
+            settle_others(certain<Centring::shifted>(s, p, errors, source), valid,
+                          [&](std::size_t lane) { settle(c + lane, source + lane, to + lane); });
           }
         }
       }
@@ -215,7 +214,7 @@ class GroupsOfColumns {
       relative = HWY_MAX(relative, e.relative);
       absolute = HWY_MAX(absolute, e.absolute);
     }
-    const Tolerance<T> limit(relative, absolute);
+    const Tolerance<T> limit(relative, absolute, affine_.beta != nullptr);
     const std::size_t columns = groups_ * channels_;
     for (std::size_t c = 0; c < columns; c += most) {
       const std::size_t width = HWY_MIN(most, columns - c);

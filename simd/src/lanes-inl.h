@@ -137,6 +137,39 @@ HWY_INLINE void store_floats(VF v, T* to, bool stream = false) {
   }
 }
 
+// The smallest normal value, of the format and of its arithmetic in floats.
+template <class T>
+constexpr float smallest_normal = std::is_same_v<T, float16_t> ? 0x1p-14F : 0x1p-125F;
+
+// Whether all between two floats rounds to the same value of T, in its normal range. Neither is NaN where it does.
+template <class T>
+HWY_INLINE MF round_alike(VF below, VF above) {
+  const VI low = hn::BitCast(I(), below);
+  const VI high = hn::BitCast(I(), above);
+  if constexpr (std::is_same_v<T, float>) {
+    return hn::And(hn::Eq(below, above), hn::RebindMask(F(), hn::Eq(low, high)));  // zeros of different sign are not alike
+  } else {
+    // Between the same midpoints, and on neither of them.
+    constexpr int behind = std::is_same_v<T, float16_t> ? 13 : 16;
+    const VI half = hn::Set(I(), 1 << (behind - 1));
+    const VI mask = hn::Set(I(), (1 << behind) - 1);
+    const auto same = hn::Eq(hn::ShiftRight<behind>(hn::Add(low, half)), hn::ShiftRight<behind>(hn::Add(high, half)));
+    const auto tie = hn::Or(hn::Eq(hn::And(low, mask), half), hn::Eq(hn::And(high, mask), half));
+    const VF least = hn::Set(F(), smallest_normal<T>);
+    const MF normal = hn::And(hn::Ge(hn::Abs(below), least), hn::Ge(hn::Abs(above), least));
+    return hn::And(normal, hn::RebindMask(F(), hn::AndNot(tie, same)));
+  }
+}
+
+// The smaller magnitude; of a number and NaN the number.
+HWY_INLINE VF least_magnitude(VF a, VF b) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return VF{_mm512_range_ps(a.raw, b.raw, 0b1010)};
+#else
+  return hn::BitCast(F(), hn::Min(hn::BitCast(I(), a), hn::BitCast(I(), hn::Abs(b))));  // a is one already
+#endif
+}
+
 // Decides for blocks of doubles whether rounding each to the format of T gives the rounding of every real number near it.
 //
 // The midpoints between neighbours of the format are doubles (f32), or floats (f16, bf16: the double is rounded to a float first), whose
@@ -150,40 +183,31 @@ class RoundingTest {
  public:
   using U = hn::RebindToUnsigned<F>;
   using VU = hn::Vec<U>;
-  // The smallest normal value, of the format and of its arithmetic in floats.
-  static constexpr float least = std::is_same_v<T, float16_t> ? 0x1p-14F : 0x1p-125F;
-
   HWY_INLINE explicit RoundingTest(std::int32_t tolerance)
       : offset_(hn::Set(U(), static_cast<std::uint32_t>(tolerance) - (trailing + 1) / 2)),
         limit_(hn::Set(I(), 2 * tolerance)),
         distance_(hn::Set(U(), trailing)),
-        magnitude_(hn::Set(I(), 0x7fffffff)) {}
+        magnitude_(hn::BitCast(F(), hn::Set(I(), 0x7fffffff))) {}
 
   // `value` is to_floats(low, high). All have one threshold, which goes to `passes`.
   HWY_INLINE void add(VD low, VD high, VF value) {
     add_distance(low, high, value);
-    magnitude_ = hn::Min(magnitude_, bits_of(value));
+    magnitude_ = least_magnitude(magnitude_, value);
   }
-  // Each has its own; `passes` gets zero. A threshold that is no number, or infinite, lets nothing pass.
+  // Each has its own, and `passes` gets none.
   HWY_INLINE void add(VD low, VD high, VF value, VF threshold) {
     add_distance(low, high, value);
-    const VF highest = hn::BitCast(F(), hn::Set(I(), 0x7fffffff));
-    const VF bound = hn::IfThenElse(hn::Lt(threshold, hn::Inf(F())), threshold, highest);
-    magnitude_ = hn::Min(magnitude_, hn::Sub(bits_of(value), hn::BitCast(I(), bound)));
+    above_ = hn::And(above_, hn::Gt(hn::Abs(value), threshold));
   }
 
   // False where a midpoint is near, or |value| <= threshold, or the threshold is NaN, as it is where gain or bias are not finite.
   [[nodiscard]] HWY_INLINE MF passes(VF threshold) const {
     const MF far = hn::RebindMask(F(), hn::Gt(hn::BitCast(I(), distance_), limit_));
-    return hn::And(far, hn::Gt(hn::BitCast(F(), magnitude_), threshold));
+    return hn::And(far, hn::Gt(magnitude_, threshold));
   }
-  [[nodiscard]] HWY_INLINE MF passes() const {
-    const auto far = hn::Gt(hn::BitCast(I(), distance_), limit_);
-    return hn::RebindMask(F(), hn::And(far, hn::Gt(magnitude_, hn::Zero(I()))));
-  }
+  [[nodiscard]] HWY_INLINE MF passes() const { return hn::And(hn::RebindMask(F(), hn::Gt(hn::BitCast(I(), distance_), limit_)), above_); }
 
  private:
-  static HWY_INLINE VI bits_of(VF value) { return hn::And(hn::BitCast(I(), value), hn::Set(I(), 0x7fffffff)); }
   HWY_INLINE void add_distance(VD low, VD high, VF value) {
     VU wide = hn::BitCast(U(), value);
     if constexpr (std::is_same_v<T, float>) wide = hn::ConcatEven(U(), hn::BitCast(U(), high), hn::BitCast(U(), low));
@@ -195,7 +219,8 @@ class RoundingTest {
   VU offset_;
   VI limit_;
   VU distance_;
-  VI magnitude_;
+  VF magnitude_;
+  MF above_ = hn::FirstN(F(), hn::Lanes(F()));
 };
 
 #endif  // HWY_TARGET != HWY_SCALAR

@@ -42,88 +42,119 @@ HWY_NOINLINE GroupKind look_again(const Rule& rule, double sum, double squares, 
   return GroupKind::regular;
 }
 
-// kRows rows of n elements; x and y do not overlap.
+// Some rows on their way from x to y, which do not overlap.
+template <std::size_t kRows, class T>
+struct Rows {
+  const T* x[kRows];
+  T* y[kRows];
+  Ladder* ladders;
+  double relative = 0, absolute = 0;  // the largest of their estimates
+  std::ptrdiff_t ahead;               // how far to prefetch if y goes past the caches, otherwise 0
+
+  Rows(const T* const* from, T* const* to, Ladder* with, std::ptrdiff_t elements_ahead) : ladders(with), ahead(elements_ahead) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      x[r] = from[r];
+      y[r] = to[r];
+      relative = HWY_MAX(relative, with[r].estimate.relative);
+      absolute = HWY_MAX(absolute, with[r].estimate.absolute);
+    }
+  }
+};
+
+// What shares a verdict: the rows of a column, or a few columns of a single row.
+template <std::size_t kRows>
+constexpr std::size_t together = kRows == 1 ? 4 : 1;
+constexpr std::size_t stretch = 64;  // verdicts
+
+// Columns [begin, end), whole blocks. Verdicts that fail are noted, by their first column, and counted: what follows from them would take
+// the registers of this loop.
 template <Centring kCentring, std::size_t kRows, class T, class P>
-void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t n, std::ptrdiff_t ahead) {
-  constexpr std::size_t stretch = 64;  // blocks
+HWY_NOINLINE std::size_t apply_stretch(const Affine<T, P>& gain_and_bias, const Rows<kRows, T>& rows, const Tolerance<T>& limit,
+                                       std::size_t begin, std::size_t end, std::size_t* noted) {
+  // All of it in registers: as far as the compiler knows a store to y could change anything in memory.
+  const Affine<T, P> affine = gain_and_bias;
+  const std::int32_t units = limit.units;
+  const T* x[kRows];
+  T* y[kRows];
   VD shift[kRows], scale[kRows], offset[kRows];
-  const T* from[kRows];
-  T* to[kRows];
-  double relative = 0;
-  double absolute = 0;
+  HWY_UNROLL(4)
   for (std::size_t r = 0; r < kRows; ++r) {
-    const Estimate& e = ladders[r].estimate;
+    x[r] = rows.x[r];
+    y[r] = rows.y[r];
+    const Estimate& e = rows.ladders[r].estimate;
     shift[r] = hn::Set(D(), e.shift);
     scale[r] = hn::Set(D(), e.scale);
     offset[r] = hn::Set(D(), e.offset);
-    relative = HWY_MAX(relative, e.relative);
-    absolute = HWY_MAX(absolute, e.absolute);
-    from[r] = x[r];
-    to[r] = y[r];
   }
-  const Tolerance<T> limit(relative, absolute);
   const VF a = hn::Set(F(), limit.a);
   const VF b = hn::Set(F(), limit.b);
-  const bool has_bias = affine.beta != nullptr;
-  const std::size_t block = hn::Lanes(F());
-  // What shares a verdict: the rows of a column, or a few columns of a single row.
-  constexpr std::size_t together = kRows == 1 ? 4 : 1;
-  std::size_t i = 0;
-  while (i + block <= n) {
-    // Blocks that fail are noted, and looked at after a stretch of them: a call in the loop would empty the registers.
-    std::uint32_t noted[stretch];
-    std::size_t failures = 0;
-    const std::size_t first = i;
-    const std::size_t end = HWY_MIN(n / block * block, first + stretch * together * block);
-    while (i < end) {
-      noted[failures] = static_cast<std::uint32_t>(i - first);
-      RoundingTest<T> test(limit.units);
-      bool passed = true;
-      if constexpr (kRows == 1) {
-        const std::size_t stop = HWY_MIN(end, i + together * block);
-        for (; i < stop; i += block) {
-          const Column p = column_of(affine, at_column(affine.gamma, i), at_column(affine.beta, i), a, b);
-          const VD x0 = standardize<kCentring>(load_doubles(from[0] + i), shift[0], scale[0], offset[0]);
-          const VD x1 = standardize<kCentring>(load_doubles(from[0] + i + block / 2), shift[0], scale[0], offset[0]);
-          const Block v = restyle(p, has_bias, {x0, x1});
-          const VF value = to_floats(v.low, v.high);
-          store_floats(value, to[0] + i, ahead != 0);
-          test.add(v.low, v.high, value, p.threshold);
-        }
-        passed = hn::AllTrue(F(), test.passes());
-      } else {
+  const std::ptrdiff_t ahead = rows.ahead;
+  const std::size_t half = hn::Lanes(D());
+  std::size_t failures = 0;
+  for (std::size_t i = begin; i < end;) {
+    noted[failures] = i;
+    RoundingTest<T> test(units);
+    bool passed = true;
+    if constexpr (kRows == 1) {
+      for (const std::size_t stop = HWY_MIN(end, i + together<kRows> * 2 * half); i < stop; i += 2 * half) {
         const Column p = column_of(affine, at_column(affine.gamma, i), at_column(affine.beta, i), a, b);
-        HWY_UNROLL(4)
-        for (std::size_t r = 0; r < kRows; ++r) {
-          const VD x0 = standardize<kCentring>(load_doubles(from[r] + i), shift[r], scale[r], offset[r]);
-          const VD x1 = standardize<kCentring>(load_doubles(from[r] + i + block / 2), shift[r], scale[r], offset[r]);
-          const Block v = restyle(p, has_bias, {x0, x1});
-          const VF value = to_floats(v.low, v.high);
-          store_floats(value, to[r] + i, ahead != 0);
-          if (ahead != 0) hwy::Prefetch(from[r] + i + ahead);
-          test.add(v.low, v.high, value);
-        }
-        i += block;
-        passed = hn::AllTrue(F(), test.passes(p.threshold));
+        const VD x0 = standardize<kCentring>(load_doubles(x[0] + i), shift[0], scale[0], offset[0]);
+        const VD x1 = standardize<kCentring>(load_doubles(x[0] + i + half), shift[0], scale[0], offset[0]);
+        const Block v = restyle(p, {x0, x1});
+        const VF value = to_floats(v.low, v.high);
+        store_floats(value, y[0] + i, ahead != 0);
+        test.add(v.low, v.high, value, p.threshold);
       }
-      failures += passed ? 0 : 1;
+      passed = hn::AllTrue(F(), test.passes());
+    } else {
+      const Column p = column_of(affine, at_column(affine.gamma, i), at_column(affine.beta, i), a, b);
+      HWY_UNROLL(4)
+      for (std::size_t r = 0; r < kRows; ++r) {
+        const VD x0 = standardize<kCentring>(load_doubles(x[r] + i), shift[r], scale[r], offset[r]);
+        const VD x1 = standardize<kCentring>(load_doubles(x[r] + i + half), shift[r], scale[r], offset[r]);
+        const Block v = restyle(p, {x0, x1});
+        const VF value = to_floats(v.low, v.high);
+        store_floats(value, y[r] + i, ahead != 0);
+        if (ahead != 0) hwy::Prefetch(x[r] + i + ahead);
+        test.add(v.low, v.high, value);
+      }
+      i += 2 * half;
+      passed = hn::AllTrue(F(), test.passes(p.threshold));
     }
+    failures += passed ? 0 : 1;
+  }
+  return failures;
+}
+
+// The block at a column: y is there, and what is not certain is settled.
+template <Centring kCentring, std::size_t kRows, class T, class P>
+HWY_NOINLINE void look_closer(const Affine<T, P>& affine, const Rows<kRows, T>& rows, std::size_t at) {
+  const Column p = column_of(affine, at_column(affine.gamma, at), at_column(affine.beta, at), hn::Zero(F()), hn::Zero(F()));
+  const Errors errors = errors_of(p, both(rows.relative), both(rows.absolute));
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const T* x = rows.x[r] + at;
+    settle_others(certain<kCentring>(standard_of(rows.ladders[r].estimate), p, errors, x), hn::Lanes(F()),
+                  [&](std::size_t lane) { affine.settle(rows.ladders[r], x + lane, at + lane, rows.y[r] + at + lane); });
+  }
+}
+
+// Rows of n elements.
+template <Centring kCentring, std::size_t kRows, class T, class P>
+void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, std::size_t n) {
+  const Tolerance<T> limit(rows.relative, rows.absolute, affine.beta != nullptr);
+  const std::size_t block = hn::Lanes(F());
+  const std::size_t whole = n / block * block;
+  std::size_t i = 0;
+  while (i < whole) {
+    std::size_t noted[stretch + 1];
+    const std::size_t end = HWY_MIN(whole, i + stretch * together<kRows> * block);
+    const std::size_t failures = apply_stretch<kCentring>(affine, rows, limit, i, end, noted);
     for (std::size_t k = 0; k < failures; ++k) {
-      const std::size_t start = first + noted[k];
-      for (std::size_t at = start; at < HWY_MIN(end, start + together * block); at += block) {
-        const Column p = column_of(affine, at_column(affine.gamma, at), at_column(affine.beta, at), a, b);
-        for (std::size_t r = 0; r < kRows; ++r) {
-          const Estimate& e = ladders[r].estimate;
-          const Standard s = standard_of(e);
-          const Block v = restyle(p, has_bias, standardize<kCentring>(x[r] + at, s));
-          RoundingTest<T> test(limit.units);
-          test.add(v.low, v.high, to_floats(v.low, v.high));
-          if (hn::AllTrue(F(), test.passes(p.threshold))) continue;
-          look_closer<kCentring>(s, errors_of(e), p, has_bias, limit.units, x[r] + at, block,
-                                 [&](std::size_t lane) { affine.settle(ladders[r], x[r] + at + lane, at + lane, y[r] + at + lane); });
-        }
+      for (std::size_t at = noted[k]; at < HWY_MIN(end, noted[k] + together<kRows> * block); at += block) {
+        look_closer<kCentring>(affine, rows, at);
       }
     }
+    i = end;
   }
   if (i == n) return;
   // The rest of each row as the end of its last whole block, or in copies.
@@ -134,32 +165,31 @@ void apply(const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* l
   P gammas[most] = {};
   P betas[most] = {};
   if (affine.gamma != nullptr) std::memcpy(gammas, affine.gamma + at, (done + rest) * sizeof(P));
-  if (has_bias) std::memcpy(betas, affine.beta + at, (done + rest) * sizeof(P));
-  const Column p = column_of(affine, gammas, betas, a, b);
+  if (affine.beta != nullptr) std::memcpy(betas, affine.beta + at, (done + rest) * sizeof(P));
+  const Column p = column_of(affine, gammas, betas, hn::Set(F(), limit.a), hn::Set(F(), limit.b));
   for (std::size_t r = 0; r < kRows; ++r) {
-    const Estimate& e = ladders[r].estimate;
+    const Estimate& e = rows.ladders[r].estimate;
     T copy[most] = {};
     T target[most];
-    if (done == 0) std::memcpy(copy, x[r] + at, rest * sizeof(T));
-    const T* source = done == 0 ? copy : x[r] + at;
+    if (done == 0) std::memcpy(copy, rows.x[r] + at, rest * sizeof(T));
+    const T* source = done == 0 ? copy : rows.x[r] + at;
     RoundingTest<T> test(limit.units);
-    normalize_block<kCentring, true, false>(standard_of(e), p, has_bias, source, target, test);
+    normalize_block<kCentring, true, false>(standard_of(e), p, source, target, test);
     const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
     if (!hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) {
-      look_closer<kCentring>(standard_of(e), errors_of(e), p, has_bias, limit.units, source, done + rest, [&](std::size_t lane) {
-        if (lane >= done) affine.settle(ladders[r], source + lane, at + lane, target + lane);
+      settle_others(certain<kCentring>(standard_of(e), p, errors_of(p, e), source), done + rest, [&](std::size_t lane) {
+        if (lane >= done) affine.settle(rows.ladders[r], source + lane, at + lane, target + lane);
       });
     }
-    std::memcpy(y[r] + i, target + done, rest * sizeof(T));
+    std::memcpy(rows.y[r] + i, target + done, rest * sizeof(T));
   }
 }
 
 template <std::size_t kRows, class T, class P>
-void apply(const Affine<T, P>& affine, bool centred, bool shifted, const T* const* x, T* const* y, Ladder* ladders, std::size_t n,
-           std::ptrdiff_t ahead) {
-  if (!centred) return apply<Centring::none, kRows>(affine, x, y, ladders, n, ahead);
-  if (shifted) return apply<Centring::shifted, kRows>(affine, x, y, ladders, n, ahead);
-  return apply<Centring::offset, kRows>(affine, x, y, ladders, n, ahead);
+void apply(const Affine<T, P>& affine, bool centred, bool shifted, const Rows<kRows, T>& rows, std::size_t n) {
+  if (!centred) return apply<Centring::none>(affine, rows, n);
+  if (shifted) return apply<Centring::shifted>(affine, rows, n);
+  return apply<Centring::offset>(affine, rows, n);
 }
 
 // Up to a batch of rows.
@@ -193,11 +223,11 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
   }
   std::size_t r = 0;
   for (; regular && r + apply_rows <= count; r += apply_rows) {
-    apply<apply_rows>(affine, kCentred, shifted, x + r, y + r, ladders + r, n, ahead);
+    apply(affine, kCentred, shifted, Rows<apply_rows, T>(x + r, y + r, ladders + r, ahead), n);
   }
   for (; r < count; ++r) {
     if (batch.kind[r] == GroupKind::regular) {
-      apply<1>(affine, kCentred, ladders[r].estimate.shift != 0, x + r, y + r, ladders + r, n, ahead);
+      apply(affine, kCentred, ladders[r].estimate.shift != 0, Rows<1, T>(x + r, y + r, ladders + r, ahead), n);
     } else if (batch.kind[r] == GroupKind::flat) {
       for (std::size_t i = 0; i < n; ++i) affine.flat(rule, x[r] + i, i, y[r] + i);
     } else {
