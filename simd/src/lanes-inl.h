@@ -99,8 +99,9 @@ HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(
 HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(), hn::Set(I(), 0x7fc00000)), v); }
 
 // Floats rounded to the format of T, to nearest even. NaNs come out right only if `quieted`.
-// Past the caches with `stream`, for which `to` is a multiple of the vector's bytes.
-template <class T>
+// Past the caches with `stream`, for which `to` is a multiple of the vector's bytes. Where a test of the rounding follows, what is halfway
+// between two values need not be right.
+template <bool kHalfway = true, class T>
 HWY_INLINE void store_floats(VF v, T* to, bool stream = false) {
   if constexpr (std::is_same_v<T, float>) {
     if (stream) {
@@ -131,8 +132,9 @@ HWY_INLINE void store_floats(VF v, T* to, bool stream = false) {
     const hn::RebindToUnsigned<F> u32;
     const hn::Rebind<std::uint16_t, F> u16;
     const auto bits = hn::BitCast(u32, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u32, 0x7fff))));
+    auto carry = hn::Set(u32, 0x8000);
+    if (kHalfway) carry = hn::Add(hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1)), hn::Set(u32, 0x7fff));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, carry));
     hn::StoreU(hn::DemoteTo(u16, hn::BitCast(I(), rounded)), u16, reinterpret_cast<std::uint16_t*>(to));
   }
 }

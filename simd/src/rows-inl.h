@@ -89,20 +89,18 @@ HWY_NOINLINE std::size_t apply_stretch(const Affine<T, P>& gain_and_bias, const 
   const VF a = hn::Set(F(), limit.a);
   const VF b = hn::Set(F(), limit.b);
   const std::ptrdiff_t ahead = rows.ahead;
-  const std::size_t half = hn::Lanes(D());
+  const std::size_t block = hn::Lanes(F());
   std::size_t failures = 0;
   for (std::size_t i = begin; i < end;) {
     noted[failures] = i;
     RoundingTest<T> test(units);
     bool passed = true;
     if constexpr (kRows == 1) {
-      for (const std::size_t stop = HWY_MIN(end, i + together<kRows> * 2 * half); i < stop; i += 2 * half) {
+      for (const std::size_t stop = HWY_MIN(end, i + together<kRows> * block); i < stop; i += block) {
         const Column p = column_of(affine, at_column(affine.gamma, i), at_column(affine.beta, i), a, b);
-        const VD x0 = standardize<kCentring>(load_doubles(x[0] + i), shift[0], scale[0], offset[0]);
-        const VD x1 = standardize<kCentring>(load_doubles(x[0] + i + half), shift[0], scale[0], offset[0]);
-        const Block v = restyle(p, {x0, x1});
+        const Block v = restyle(p, standardize<kCentring>(x[0] + i, {both(shift[0]), both(scale[0]), both(offset[0])}));
         const VF value = to_floats(v.low, v.high);
-        store_floats(value, y[0] + i, ahead != 0);
+        store_floats<false>(value, y[0] + i, ahead != 0);
         test.add(v.low, v.high, value, p.threshold);
       }
       passed = hn::AllTrue(F(), test.passes());
@@ -110,15 +108,13 @@ HWY_NOINLINE std::size_t apply_stretch(const Affine<T, P>& gain_and_bias, const 
       const Column p = column_of(affine, at_column(affine.gamma, i), at_column(affine.beta, i), a, b);
       HWY_UNROLL(4)
       for (std::size_t r = 0; r < kRows; ++r) {
-        const VD x0 = standardize<kCentring>(load_doubles(x[r] + i), shift[r], scale[r], offset[r]);
-        const VD x1 = standardize<kCentring>(load_doubles(x[r] + i + half), shift[r], scale[r], offset[r]);
-        const Block v = restyle(p, {x0, x1});
+        const Block v = restyle(p, standardize<kCentring>(x[r] + i, {both(shift[r]), both(scale[r]), both(offset[r])}));
         const VF value = to_floats(v.low, v.high);
-        store_floats(value, y[r] + i, ahead != 0);
+        store_floats<false>(value, y[r] + i, ahead != 0);
         if (ahead != 0) hwy::Prefetch(x[r] + i + ahead);
         test.add(v.low, v.high, value);
       }
-      i += 2 * half;
+      i += block;
       passed = hn::AllTrue(F(), test.passes(p.threshold));
     }
     failures += passed ? 0 : 1;

@@ -62,13 +62,7 @@ void gather(const Elements& e, std::size_t first, std::size_t count, double* to)
     const T* from = data + static_cast<std::ptrdiff_t>(row) * e.stride + at;
     const std::size_t end = i + HWY_MIN(count - i, e.run - at);
     for (; i + hn::Lanes(D()) <= end; i += hn::Lanes(D()), from += hn::Lanes(D())) hn::StoreU(load_doubles(from), D(), to + i);
-    for (; i < end; ++i, ++from) {
-      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-        to[i] = *from;
-      } else {
-        to[i] = read(e.format, from, 0);
-      }
-    }
+    for (; i < end; ++i, ++from) to[i] = read(e.format, from, 0);
   }
 }
 void gather(const Elements& e, std::size_t first, std::size_t count, double* to) {
