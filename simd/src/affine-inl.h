@@ -137,7 +137,7 @@ enum class Centring : std::uint8_t { none, offset, shifted };
 // before the test, the units are those of a float: half a one for that rounding, and one for all the rest.
 template <class T>
 struct Tolerance {
-  Tolerance(double relative, double absolute, bool has_bias) {
+  Tolerance(double largest_relative, double largest_absolute, bool has_bias) : relative(largest_relative), absolute(largest_absolute) {
     const double fixed = absolute + (has_bias ? relative / 16 : 0);
     const double budget = wide ? HWY_MIN(HWY_MAX(0x1p6, 0x1p14 * std::sqrt(fixed / u)), 0x1p20) : 1;
     units = wide ? static_cast<std::int32_t>(budget + relative / u) + 9 : 2;
@@ -147,6 +147,7 @@ struct Tolerance {
 
   static constexpr bool wide = std::is_same_v<T, float>;
   static constexpr double unit = wide ? u : 0x1p-24;
+  double relative, absolute;
   std::int32_t units;
   float a, b;
 };
@@ -220,6 +221,37 @@ HWY_INLINE void normalize_block(const Standard& s, const Column& p, const T* x, 
   const VF value = to_floats(v.low, v.high);
   store_floats<!kTest>(kQuiet ? quieted(value) : value, y);
   if (kTest) test.add(v.low, v.high, value);
+}
+
+// Blocks with the same constants, in steps of elements. As many as `shared` have one verdict on the first `valid` elements of each; the
+// verdicts that fail are noted, by the number of their first block, and counted: what follows from them would take the registers of this
+// loop.
+constexpr std::size_t shared = 4;
+constexpr std::size_t most_blocks = 64 * shared;
+template <bool kTest, bool kQuiet, class T>
+HWY_NOINLINE std::size_t apply_blocks(const Standard& standard, const Column& column, std::int32_t units, const T* x, std::ptrdiff_t x_step,
+                                      T* y, std::ptrdiff_t y_step, std::size_t count, std::size_t valid, std::uint8_t* noted) {
+  const Standard s = standard;
+  const Column p = column;
+  const MF beyond = hn::Not(hn::FirstN(F(), valid));
+  std::size_t failures = 0;
+  for (std::size_t k = 0; k < count; k += shared) {
+    RoundingTest<T> test(units);
+    const auto step = [&](std::ptrdiff_t j)
+                          HWY_ATTR { normalize_block<Centring::shifted, kTest, kQuiet>(s, p, x + j * x_step, y + j * y_step, test); };
+    if (HWY_LIKELY(k + shared <= count)) {
+      step(0), step(1), step(2), step(3);
+    } else {
+      for (std::size_t j = k; j < count; ++j) step(static_cast<std::ptrdiff_t>(j - k));
+    }
+    x += static_cast<std::ptrdiff_t>(shared) * x_step;
+    y += static_cast<std::ptrdiff_t>(shared) * y_step;
+    if (kTest) {
+      noted[failures] = static_cast<std::uint8_t>(k);
+      failures += hn::AllTrue(F(), hn::Or(test.passes(p.threshold), beyond)) ? 0 : 1;
+    }
+  }
+  return failures;
 }
 
 // The errors of y in a block: of_xhat·|x̂| + fixed + 4u·|y|.

@@ -166,25 +166,18 @@ class GroupOfRuns {
         if (lane >= first) affine_.settle(ladder, from + lane, channel, to + lane);
       });
     };
-    constexpr std::size_t stretch = 64;  // verdicts
-    constexpr std::size_t together = 4;  // blocks to a verdict
+    const auto step = static_cast<std::ptrdiff_t>(block);
     for (std::size_t run = 0; run < x_.runs; ++run, x += x_.stride, y += y_stride_) {
       std::size_t i = 0;
       while (i + block <= n) {
-        std::uint32_t noted[stretch];
-        std::size_t failures = 0;
-        const std::size_t first = i;
-        for (std::size_t k = 0; k < stretch && i + block <= n; ++k) {
-          noted[failures] = static_cast<std::uint32_t>(i - first);
-          RoundingTest<T> test(limit.units);
-          const std::size_t end = HWY_MIN(i + together * block, n);
-          for (; i + block <= end; i += block) normalize_block<Centring::shifted, kTest, kQuiet>(s, p, x + i, y + i, test);
-          if (kTest) failures += hn::AllTrue(F(), test.passes(p.threshold)) ? 0 : 1;
-        }
+        std::uint8_t noted[most_blocks / shared];
+        const std::size_t count = HWY_MIN(most_blocks, (n - i) / block);
+        const std::size_t failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, x + i, step, y + i, step, count, block, noted);
         for (std::size_t k = 0; k < failures; ++k) {
-          const std::size_t start = first + noted[k];
-          for (std::size_t at = start; at + block <= n && at < start + together * block; at += block) closer(x + at, y + at, 0, block);
+          for (std::size_t at = noted[k]; at < HWY_MIN(count, noted[k] + shared); ++at)
+            closer(x + i + at * block, y + i + at * block, 0, block);
         }
+        i += count * block;
       }
       if (i == n) continue;
       // The rest as the end of the last whole block, or in a copy.

@@ -57,46 +57,39 @@ class Slice {
   // settle(column, x, y) for each element that the test leaves open.
   template <bool kTest, bool kQuiet, class Settle>
   void apply(const Constants& constants, const Tolerance<T>& limit, const Settle& settle) const {
-    constexpr std::size_t tile = 64;
-    constexpr std::size_t together = 4;  // lines to a verdict
+    constexpr std::size_t tile = 64;  // lines
     const VF a = hn::Set(F(), limit.a), b = hn::Set(F(), limit.b);
     const std::size_t block = hn::Lanes(F());
     for (std::size_t start = 0; start < lines_; start += tile) {
-      const std::size_t end = HWY_MIN(lines_, start + tile);
+      const std::size_t count = HWY_MIN(tile, lines_ - start);
       for (std::size_t c = 0; c < width_; c += block) {
         const std::size_t valid = HWY_MIN(block, width_ - c);
         const Standard s{block_of(constants.shift + c), block_of(constants.scale + c), block_of(constants.offset + c)};
         const Column p = column_of_slice(c, valid, a, b);
-        const MF beyond = hn::Not(hn::FirstN(F(), valid));
-        std::uint8_t noted[tile / together + 1];
+        const T* x = x_ + static_cast<std::ptrdiff_t>(start) * x_stride_ + c;
+        T* y = y_ + static_cast<std::ptrdiff_t>(start) * y_stride_ + c;
+        std::uint8_t noted[tile / shared];
         std::size_t failures = 0;
-        for (std::size_t line = start; line < end; line += together) {
-          const std::size_t stop = HWY_MIN(end, line + together);
-          RoundingTest<T> test(limit.units);
-          for (std::size_t l = line; l < stop; ++l) {
-            const T* from = x_ + static_cast<std::ptrdiff_t>(l) * x_stride_ + c;
-            T* to = y_ + static_cast<std::ptrdiff_t>(l) * y_stride_ + c;
-            if (HWY_LIKELY(valid == block)) {
-              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, from, to, test);
-            } else {
-              T source[HWY_MAX_BYTES / sizeof(float)] = {};
-              T target[HWY_MAX_BYTES / sizeof(float)];
-              std::memcpy(source, from, valid * sizeof(T));
-              normalize_block<Centring::shifted, kTest, kQuiet>(s, p, source, target, test);
-              std::memcpy(to, target, valid * sizeof(T));
-            }
+        if (HWY_LIKELY(valid == block)) {
+          failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, x, x_stride_, y, y_stride_, count, valid, noted);
+        } else {
+          T source[tile * HWY_MAX_BYTES / sizeof(float)] = {};
+          T target[tile * HWY_MAX_BYTES / sizeof(float)];
+          const auto step = static_cast<std::ptrdiff_t>(block);
+          for (std::size_t l = 0; l < count; ++l) {
+            std::memcpy(source + l * block, x + static_cast<std::ptrdiff_t>(l) * x_stride_, valid * sizeof(T));
           }
-          noted[failures] = static_cast<std::uint8_t>(line - start);
-          if (kTest) failures += hn::AllTrue(F(), hn::Or(test.passes(p.threshold), beyond)) ? 0 : 1;
+          failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, source, step, target, step, count, valid, noted);
+          for (std::size_t l = 0; l < count; ++l) {
+            std::memcpy(y + static_cast<std::ptrdiff_t>(l) * y_stride_, target + l * block, valid * sizeof(T));
+          }
         }
         for (std::size_t k = 0; k < failures; ++k) {
           const Errors errors = errors_of(p, block_of(constants.relative + c), block_of(constants.absolute + c));
-          const std::size_t line = start + noted[k];
-          for (std::size_t l = line; l < HWY_MIN(end, line + together); ++l) {
-            const T* from = x_ + static_cast<std::ptrdiff_t>(l) * x_stride_ + c;
-            T* to = y_ + static_cast<std::ptrdiff_t>(l) * y_stride_ + c;
+          for (std::size_t l = noted[k]; l < HWY_MIN(count, noted[k] + shared); ++l) {
+            T* to = y + static_cast<std::ptrdiff_t>(l) * y_stride_;
             T source[HWY_MAX_BYTES / sizeof(float)] = {};
-            std::memcpy(source, from, valid * sizeof(T));
+            std::memcpy(source, x + static_cast<std::ptrdiff_t>(l) * x_stride_, valid * sizeof(T));
             settle_others(certain<Centring::shifted>(s, p, errors, source), valid,
                           [&](std::size_t lane) { settle(c + lane, source + lane, to + lane); });
           }

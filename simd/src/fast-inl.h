@@ -33,13 +33,21 @@ HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n
   alignas(64) double sum[batch_rows] = {};
   alignas(64) double squares[batch_rows] = {};
   alignas(64) double shift[batch_rows] = {};
-  for (std::size_t r = 0; r < count; ++r) {
+  VD sums_of_row[batch_rows];
+  VD squares_of_row[batch_rows];
+  const auto as_doubles = [](VF v)
+                              HWY_ATTR { return hn::Add(hn::PromoteTo(D(), hn::LowerHalf(v)), hn::PromoteTo(D(), hn::UpperHalf(H(), v))); };
+  for (std::size_t r = 0; r < batch_rows; ++r) {
+    sums_of_row[r] = squares_of_row[r] = hn::Zero(D());
+    if (r >= count) continue;
     if (kCentred) shift[r] = read(format_of<T>(), x[r], 0);
     const Sums<InFloats> sums = sums_of<InFloats, kCentred, kCentred>(x[r], n, hn::Set(F(), static_cast<float>(shift[r])));
-    if (kCentred) {
-      sum[r] = static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.sum)));
-    }
-    squares[r] = static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), sums.squares)));
+    sums_of_row[r] = as_doubles(sums.sum);
+    squares_of_row[r] = as_doubles(sums.squares);
+  }
+  for (std::size_t r = 0; r < batch_rows; r += hn::Lanes(D())) {
+    hn::Store(sums_of_lanes(sums_of_row + r), D(), sum + r);
+    hn::Store(sums_of_lanes(squares_of_row + r), D(), squares + r);
   }
   const D d;
   const VD vn = hn::Set(d, static_cast<double>(n));

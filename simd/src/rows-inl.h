@@ -48,15 +48,12 @@ struct Rows {
   const T* x[kRows];
   T* y[kRows];
   Ladder* ladders;
-  double relative = 0, absolute = 0;  // the largest of their estimates
-  std::ptrdiff_t ahead;               // how far to prefetch if y goes past the caches, otherwise 0
+  std::ptrdiff_t ahead;  // how far to prefetch if y goes past the caches, otherwise 0
 
   Rows(const T* const* from, T* const* to, Ladder* with, std::ptrdiff_t elements_ahead) : ladders(with), ahead(elements_ahead) {
     for (std::size_t r = 0; r < kRows; ++r) {
       x[r] = from[r];
       y[r] = to[r];
-      relative = HWY_MAX(relative, with[r].estimate.relative);
-      absolute = HWY_MAX(absolute, with[r].estimate.absolute);
     }
   }
 };
@@ -124,9 +121,9 @@ HWY_NOINLINE std::size_t apply_stretch(const Affine<T, P>& gain_and_bias, const 
 
 // The block at a column: y is there, and what is not certain is settled.
 template <Centring kCentring, std::size_t kRows, class T, class P>
-HWY_NOINLINE void look_closer(const Affine<T, P>& affine, const Rows<kRows, T>& rows, std::size_t at) {
+HWY_NOINLINE void look_closer(const Affine<T, P>& affine, const Rows<kRows, T>& rows, const Tolerance<T>& limit, std::size_t at) {
   const Column p = column_of(affine, at_column(affine.gamma, at), at_column(affine.beta, at), hn::Zero(F()), hn::Zero(F()));
-  const Errors errors = errors_of(p, both(rows.relative), both(rows.absolute));
+  const Errors errors = errors_of(p, both(limit.relative), both(limit.absolute));
   for (std::size_t r = 0; r < kRows; ++r) {
     const T* x = rows.x[r] + at;
     settle_others(certain<kCentring>(standard_of(rows.ladders[r].estimate), p, errors, x), hn::Lanes(F()),
@@ -136,8 +133,7 @@ HWY_NOINLINE void look_closer(const Affine<T, P>& affine, const Rows<kRows, T>& 
 
 // Rows of n elements.
 template <Centring kCentring, std::size_t kRows, class T, class P>
-void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, std::size_t n) {
-  const Tolerance<T> limit(rows.relative, rows.absolute, affine.beta != nullptr);
+void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, const Tolerance<T>& limit, std::size_t n) {
   const std::size_t block = hn::Lanes(F());
   const std::size_t whole = n / block * block;
   std::size_t i = 0;
@@ -147,7 +143,7 @@ void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, std::size_t n
     const std::size_t failures = apply_stretch<kCentring>(affine, rows, limit, i, end, noted);
     for (std::size_t k = 0; k < failures; ++k) {
       for (std::size_t at = noted[k]; at < HWY_MIN(end, noted[k] + together<kRows> * block); at += block) {
-        look_closer<kCentring>(affine, rows, at);
+        look_closer<kCentring>(affine, rows, limit, at);
       }
     }
     i = end;
@@ -182,30 +178,38 @@ void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, std::size_t n
 }
 
 template <std::size_t kRows, class T, class P>
-void apply(const Affine<T, P>& affine, bool centred, bool shifted, const Rows<kRows, T>& rows, std::size_t n) {
-  if (!centred) return apply<Centring::none>(affine, rows, n);
-  if (shifted) return apply<Centring::shifted>(affine, rows, n);
-  return apply<Centring::offset>(affine, rows, n);
+void apply(const Affine<T, P>& affine, bool centred, bool shifted, const Rows<kRows, T>& rows, const Tolerance<T>& limit, std::size_t n) {
+  if (!centred) return apply<Centring::none>(affine, rows, limit, n);
+  if (shifted) return apply<Centring::shifted>(affine, rows, limit, n);
+  return apply<Centring::offset>(affine, rows, limit, n);
 }
 
 // Up to a batch of rows.
 template <bool kCentred, class T, class P>
 void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* const* x, T* const* y, Ladder* ladders, std::size_t count,
-                     std::size_t n) {
-  const double c = depth<InDoubles>(n);
+                     std::size_t n, double c) {
   const std::ptrdiff_t ahead = rule.stream ? static_cast<std::ptrdiff_t>(batch_rows) * rule.call->x_stride : 0;
   Batch batch;
+  VD sum[batch_rows];
+  VD squares[batch_rows];
   for (std::size_t r = 0; r < batch_rows; ++r) {
-    batch.shift[r] = batch.sum[r] = 0;
-    batch.squares[r] = 1;
+    batch.shift[r] = 0;
+    sum[r] = hn::Zero(D());
+    squares[r] = hn::Set(D(), 1.0);
     if (r >= count) continue;
     const Sums<InDoubles> sums = sums_of<InDoubles, kCentred, false>(x[r], n, hn::Zero(D()));
-    if (kCentred) batch.sum[r] = hn::GetLane(hn::SumOfLanes(D(), sums.sum));
-    batch.squares[r] = hn::GetLane(hn::SumOfLanes(D(), sums.squares));
+    sum[r] = sums.sum;
+    squares[r] = sums.squares;
+  }
+  for (std::size_t r = 0; r < batch_rows; r += hn::Lanes(D())) {
+    hn::Store(sums_of_lanes(sum + r), D(), batch.sum + r);
+    hn::Store(sums_of_lanes(squares + r), D(), batch.squares + r);
   }
   finish(batch, batch_rows, kCentred, static_cast<double>(n), rule.call->epsilon, c);
   bool regular = true;
   bool shifted = false;
+  double relative = 0;
+  double absolute = 0;
   for (std::size_t r = 0; r < count; ++r) {
     Estimate& estimate = ladders[r].estimate;
     if (HWY_LIKELY(batch.relative[r] < good_estimate)) {
@@ -214,16 +218,22 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
     } else {
       batch.kind[r] = look_again<kCentred>(rule, batch.sum[r], batch.squares[r], x[r], n, c, estimate);
     }
-    regular &= batch.kind[r] == GroupKind::regular;
     shifted |= estimate.shift != 0;
+    if (HWY_UNLIKELY(batch.kind[r] != GroupKind::regular)) {
+      regular = false;
+      continue;
+    }
+    relative = HWY_MAX(relative, estimate.relative);
+    absolute = HWY_MAX(absolute, estimate.absolute);
   }
+  const Tolerance<T> limit(relative, absolute, affine.beta != nullptr);
   std::size_t r = 0;
   for (; regular && r + apply_rows <= count; r += apply_rows) {
-    apply(affine, kCentred, shifted, Rows<apply_rows, T>(x + r, y + r, ladders + r, ahead), n);
+    apply(affine, kCentred, shifted, Rows<apply_rows, T>(x + r, y + r, ladders + r, ahead), limit, n);
   }
   for (; r < count; ++r) {
     if (batch.kind[r] == GroupKind::regular) {
-      apply(affine, kCentred, ladders[r].estimate.shift != 0, Rows<1, T>(x + r, y + r, ladders + r, ahead), n);
+      apply(affine, kCentred, ladders[r].estimate.shift != 0, Rows<1, T>(x + r, y + r, ladders + r, ahead), limit, n);
     } else if (batch.kind[r] == GroupKind::flat) {
       for (std::size_t i = 0; i < n; ++i) affine.flat(rule, x[r] + i, i, y[r] + i);
     } else {
@@ -270,6 +280,9 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
   const auto row_of = [](const void* data, std::ptrdiff_t stride, std::size_t row) {
     return static_cast<const T*>(data) + static_cast<std::ptrdiff_t>(row) * stride;
   };
+#if HWY_TARGET != HWY_SCALAR
+  const double c = depth<InDoubles>(n);
+#endif
   Ladder ladders[batch_rows];
   for (std::size_t row = begin; row < end; row += batch) {
     const std::size_t count = HWY_MIN(batch, end - row);
@@ -292,7 +305,7 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
       for (std::size_t r = 0; r < count; ++r) normalize_doubles(rule, affine, ladders[r], ladders[r].elements(), y[r], 0, 0, 1, true);
     } else {
 #if HWY_TARGET != HWY_SCALAR
-      normalize_batch<kCentred>(rule, affine, x, y, ladders, count, n);
+      normalize_batch<kCentred>(rule, affine, x, y, ladders, count, n, c);
 #else
       for (std::size_t r = 0; r < count; ++r) {  // without vectors the lower rungs do all the work
         for (std::size_t i = 0; i < n; ++i) affine.settle(ladders[r], x[r] + i, i, y[r] + i);

@@ -122,6 +122,18 @@ HWY_INLINE Sums<Lanes> sums_of(const T* x, std::size_t n, typename Sums<Lanes>::
   return sums;
 }
 
+// Of as many vectors as one has lanes the sum of each, in its lane.
+template <std::size_t kCount = hn::MaxLanes(D())>
+HWY_INLINE VD sums_of_lanes(const VD* v) {
+  if constexpr (kCount == 1) {
+    return v[0];
+  } else {
+    const VD a = sums_of_lanes<kCount / 2>(v);
+    const VD b = sums_of_lanes<kCount / 2>(v + kCount / 2);
+    return hn::Add(hn::ConcatEven(D(), b, a), hn::ConcatOdd(D(), b, a));
+  }
+}
+
 #endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace

@@ -52,17 +52,34 @@ HWY_INLINE VD square_error(VD x, VD square) {
 
 constexpr std::size_t chunk = 1024;
 
+// An element, whatever its alignment.
+template <class T>
+double read_one(Format format, const T* from) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  } else {
+    return read(format, from, 0);
+  }
+}
+
 // Elements [first, first + count) of a group, as doubles.
 template <class T>
 void gather(const Elements& e, std::size_t first, std::size_t count, double* to) {
   const T* data = static_cast<const T*>(e.data);
+  if (e.run == 1) {  // a channel of channels_last memory
+    const T* from = data + static_cast<std::ptrdiff_t>(first) * e.stride;
+    for (std::size_t i = 0; i < count; ++i, from += e.stride) to[i] = read_one(e.format, from);
+    return;
+  }
   std::size_t row = first / e.run;
   std::size_t at = first % e.run;
   for (std::size_t i = 0; i < count; ++row, at = 0) {
     const T* from = data + static_cast<std::ptrdiff_t>(row) * e.stride + at;
     const std::size_t end = i + HWY_MIN(count - i, e.run - at);
     for (; i + hn::Lanes(D()) <= end; i += hn::Lanes(D()), from += hn::Lanes(D())) hn::StoreU(load_doubles(from), D(), to + i);
-    for (; i < end; ++i, ++from) to[i] = read(e.format, from, 0);
+    for (; i < end; ++i, ++from) to[i] = read_one(e.format, from);
   }
 }
 void gather(const Elements& e, std::size_t first, std::size_t count, double* to) {
@@ -89,8 +106,8 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
   const std::size_t n = elements.count();
   alignas(64) double x[chunk];
   double absolute = 0;  // Σ|d|, roughly
-  double largest = 0;
-  double least = 0x1p1000;
+  VD largest = hn::Zero(D());
+  VD least = hn::Set(D(), 0x1p1000);  // but for zeros
   const VD vshift = hn::Set(D(), shift);
   for (std::size_t first = 0; first < n; first += chunk) {
     const std::size_t count = HWY_MIN(chunk, n - first);
@@ -109,12 +126,10 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
       sum.add(d, low);
       const VD square = hn::Mul(d, d);
       squares.add(square, hn::Add(square_error(d, square), hn::Mul(hn::Add(d, d), low)));
-      magnitudes = hn::Add(magnitudes, hn::Abs(d));
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const double d = std::abs(x[i] - shift);
-      largest = HWY_MAX(largest, d);
-      if (d != 0) least = HWY_MIN(least, d);
+      const VD magnitude = hn::Abs(d);
+      magnitudes = hn::Add(magnitudes, magnitude);
+      largest = hn::Max(largest, magnitude);
+      least = hn::IfThenElse(hn::Eq(magnitude, hn::Zero(D())), least, hn::Min(least, magnitude));
     }
     m.sum = m.sum + sum.total();
     m.squares = m.squares + squares.total();
@@ -122,7 +137,8 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
   }
   const double relative = 0x1p-86 + 0x1p-104 * (static_cast<double>(n) / chunk + 1);
   // A square beyond 2^1000, or one whose error term may have underflowed, or a NaN, says nothing.
-  const bool moderate = largest < 0x1p500 / HWY_MAX(1.0, std::sqrt(static_cast<double>(n))) && least > 0x1p-450;
+  const bool moderate = hn::GetLane(hn::MaxOfLanes(D(), largest)) < 0x1p500 / HWY_MAX(1.0, std::sqrt(static_cast<double>(n))) &&
+                        hn::GetLane(hn::MinOfLanes(D(), least)) > 0x1p-450;
   m.sum_error = moderate ? relative * absolute * 1.001 : std::numeric_limits<double>::infinity();
   m.squares_error = moderate ? relative * m.squares.hi * 1.001 : std::numeric_limits<double>::infinity();
   return m;
