@@ -28,7 +28,10 @@ class Slice {
 
   // Σd and Σd² of each column, d = x − shift.
   void sums(const double* shift, double* sum, double* squares) const {
-    alignas(64) double parts[Cascade::levels - 1][2][padded] = {};
+    alignas(64) double parts[Cascade::levels - 1][2][padded];
+    for (auto& level : parts) {
+      for (double(&part)[padded] : level) std::memset(part, 0, whole(width_) * sizeof(double));
+    }
     for (std::size_t line = 0, tile = 1; line < lines_; line += Cascade::width, ++tile) {
       const std::size_t end = HWY_MIN(lines_, line + Cascade::width);
       for (std::size_t c = 0; c < width_; c += hn::Lanes(F())) add_tile(line, end, c, shift, parts[0][0] + c, parts[0][1] + c);
@@ -36,7 +39,7 @@ class Slice {
         if (tile % every != 0 && end != lines_) break;
         for (std::size_t k = 0; k < 2; ++k) {
           for (std::size_t c = 0; c < width_; ++c) parts[level][k][c] += parts[level - 1][k][c];
-          std::memset(parts[level - 1][k], 0, sizeof parts[level - 1][k]);
+          std::memset(parts[level - 1][k], 0, whole(width_) * sizeof(double));
         }
       }
     }
@@ -45,14 +48,15 @@ class Slice {
     std::memcpy(squares, totals[1], width_ * sizeof(double));
   }
 
-  // What is the same for all lines, column by column; beyond the width whatever does no harm.
+  // What is the same for all lines, column by column, of whole blocks; beyond the width whatever does no harm.
   struct Constants {
-    alignas(64) double shift[padded] = {};
-    alignas(64) double scale[padded] = {};
-    alignas(64) double offset[padded] = {};
-    alignas(64) double relative[padded] = {};
-    alignas(64) double absolute[padded] = {};
+    alignas(64) double shift[padded];
+    alignas(64) double scale[padded];
+    alignas(64) double offset[padded];
+    alignas(64) double relative[padded];
+    alignas(64) double absolute[padded];
   };
+  static std::size_t whole(std::size_t width) { return (width + hn::Lanes(F()) - 1) / hn::Lanes(F()) * hn::Lanes(F()); }
 
   // settle(column, x, y) for each element that the test leaves open.
   template <bool kTest, bool kQuiet, class Settle>
@@ -73,9 +77,10 @@ class Slice {
         if (HWY_LIKELY(valid == block)) {
           failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, x, x_stride_, y, y_stride_, count, valid, noted);
         } else {
-          T source[tile * HWY_MAX_BYTES / sizeof(float)] = {};
+          T source[tile * HWY_MAX_BYTES / sizeof(float)];
           T target[tile * HWY_MAX_BYTES / sizeof(float)];
           const auto step = static_cast<std::ptrdiff_t>(block);
+          std::memset(source, 0, count * block * sizeof(T));
           for (std::size_t l = 0; l < count; ++l) {
             std::memcpy(source + l * block, x + static_cast<std::ptrdiff_t>(l) * x_stride_, valid * sizeof(T));
           }
@@ -212,8 +217,8 @@ class GroupsOfColumns {
     for (std::size_t c = 0; c < columns; c += most) {
       const std::size_t width = HWY_MIN(most, columns - c);
       typename Slice<T, P>::Constants k;
-      for (std::size_t i = 0; i < width; ++i) {
-        const Estimate& e = ladders_[(c + i) / channels_].estimate;
+      for (std::size_t i = 0; i < (Slice<T, P>::whole(width)); ++i) {
+        const Estimate& e = ladders_[(c + HWY_MIN(i, width - 1)) / channels_].estimate;
         k.shift[i] = e.shift;
         // Not a number where nothing is known: then no element passes the test.
         k.scale[i] = known(e) ? e.scale : std::numeric_limits<double>::quiet_NaN();
@@ -260,10 +265,10 @@ class GroupsOfColumns {
     const std::size_t columns = groups_ * channels_;
     for (std::size_t c = 0; c < columns; c += most) {
       const std::size_t width = HWY_MIN(most, columns - c);
-      double shift[Slice<T, P>::padded] = {};
+      double shift[Slice<T, P>::padded];
       double sum[most];
       double squares[most];
-      for (std::size_t i = 0; i < width; ++i) shift[i] = e_.shift[(c + i) / channels_];
+      for (std::size_t i = 0; i < (Slice<T, P>::whole(width)); ++i) shift[i] = e_.shift[(c + HWY_MIN(i, width - 1)) / channels_];
       slice_at(c, width).sums(shift, sum, squares);
       for (std::size_t i = 0; i < width; ++i) {
         e_.sum[(c + i) / channels_] += sum[i];
@@ -301,7 +306,8 @@ bool normalize_columns(const Rule& rule, std::size_t begin, std::size_t end, Cou
     copy = reinterpret_cast<T*>(scratch(lines * HWY_MIN(together, groups) * channels * sizeof(T)));
     if (copy == nullptr) return false;
   }
-  Ladder ladders[slice_columns];
+  Ladders<slice_columns> of_unit(HWY_MIN(together, groups));
+  Ladder* ladders = of_unit.data();
   for (std::size_t unit = begin; unit < end; ++unit) {
     const std::size_t of_case = unit / units_of_case;
     const std::size_t first_group = unit % units_of_case * together;

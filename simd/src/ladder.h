@@ -117,6 +117,21 @@ class Ladder {
   std::unique_ptr<Group> exact_;  // what few groups need
 };
 
+// Room for N ladders, of which the first few exist.
+template <std::size_t N>
+class Ladders {
+ public:
+  explicit Ladders(std::size_t count) : count_(count) { std::uninitialized_default_construct_n(data(), count_); }
+  ~Ladders() { std::destroy_n(data(), count_); }
+  Ladders(const Ladders&) = delete;
+  Ladders& operator=(const Ladders&) = delete;
+  [[nodiscard]] Ladder* data() { return reinterpret_cast<Ladder*>(room_); }
+
+ private:
+  std::size_t count_;
+  alignas(Ladder) std::byte room_[N * sizeof(Ladder)];
+};
+
 // `value` rounded to `format`, to nearest even; a NaN becomes the canonical one.
 [[nodiscard]] Bits round_double(double value, Format format);
 // The bits on which all of [value − error, value + error] agree, if they do; never those of a zero, whose sign is another matter.

@@ -283,7 +283,8 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
 #if HWY_TARGET != HWY_SCALAR
   const double c = depth<InDoubles>(n);
 #endif
-  Ladder ladders[batch_rows];
+  Ladders<batch_rows> of_batch(HWY_MIN(batch, end - begin));
+  Ladder* ladders = of_batch.data();
   for (std::size_t row = begin; row < end; row += batch) {
     const std::size_t count = HWY_MIN(batch, end - row);
     const T* x[batch_rows];
