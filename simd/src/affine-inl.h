@@ -279,9 +279,10 @@ HWY_INLINE MF certain(const Standard& s, const Column& p, const Errors& e, const
   const VF above = to_floats(hn::Add(value.low, e0), hn::Add(value.high, e1));
   MF passes = round_alike<T>(below, above);
   if constexpr (kCentring == Centring::none) {
-    // What is zero stays zero, and y is the bias: so it is in sparse inputs.
+    // What is zero stays zero, and y is the bias, which may lie halfway between two values: so it is in sparse inputs.
     const VF rounded = to_floats(value.low, value.high);
-    passes = hn::Or(passes, hn::And(hn::Eq(load_floats(x), hn::Zero(F())), hn::Lt(hn::Abs(rounded), hn::Inf(F()))));
+    const MF known = hn::And(hn::Eq(load_floats(x), hn::Zero(F())), hn::Lt(hn::Abs(rounded), hn::Inf(F())));
+    passes = hn::Or(passes, hn::AndNot(halfway<T>(rounded), known));
   }
   return passes;
 }

@@ -143,6 +143,15 @@ HWY_INLINE void store_floats(VF v, T* to, bool stream = false) {
 template <class T>
 constexpr float smallest_normal = std::is_same_v<T, float16_t> ? 0x1p-14F : 0x1p-125F;
 
+// Which floats lie halfway between two values of T.
+template <class T>
+HWY_INLINE MF halfway(VF v) {
+  if constexpr (std::is_same_v<T, float>) return hn::Not(hn::FirstN(F(), hn::Lanes(F())));
+  constexpr int behind = std::is_same_v<T, float16_t> ? 13 : 16;
+  const VI bits = hn::And(hn::BitCast(I(), v), hn::Set(I(), (1 << behind) - 1));
+  return hn::RebindMask(F(), hn::Eq(bits, hn::Set(I(), 1 << (behind - 1))));
+}
+
 // Whether all between two floats rounds to the same value of T, in its normal range. Neither is NaN where it does.
 template <class T>
 HWY_INLINE MF round_alike(VF below, VF above) {
@@ -154,12 +163,11 @@ HWY_INLINE MF round_alike(VF below, VF above) {
     // Between the same midpoints, and on neither of them.
     constexpr int behind = std::is_same_v<T, float16_t> ? 13 : 16;
     const VI half = hn::Set(I(), 1 << (behind - 1));
-    const VI mask = hn::Set(I(), (1 << behind) - 1);
     const auto same = hn::Eq(hn::ShiftRight<behind>(hn::Add(low, half)), hn::ShiftRight<behind>(hn::Add(high, half)));
-    const auto tie = hn::Or(hn::Eq(hn::And(low, mask), half), hn::Eq(hn::And(high, mask), half));
+    const MF tie = hn::Or(halfway<T>(below), halfway<T>(above));
     const VF least = hn::Set(F(), smallest_normal<T>);
     const MF normal = hn::And(hn::Ge(hn::Abs(below), least), hn::Ge(hn::Abs(above), least));
-    return hn::And(normal, hn::RebindMask(F(), hn::AndNot(tie, same)));
+    return hn::And(normal, hn::AndNot(tie, hn::RebindMask(F(), same)));
   }
 }
 

@@ -1,5 +1,7 @@
 // Every rung of the ladder is reached, which the counters say, and gives the same bits: values as near to a midpoint as doubles allow, and
 // on it.
+#include <bit>
+
 #include "kinds.h"
 #include "near.h"
 
@@ -55,6 +57,32 @@ TEST_P(SimdLadder, NearMidpoints) {
   EXPECT_LT(nearest, -60);
   EXPECT_GT(counters.vector, 0U);
   EXPECT_GT(format == Format::f64 ? counters.exact : counters.double_double, 0U);  // the vectors of f64 are of double-doubles already
+}
+
+// x = 0 leaves the bias alone, and that may lie halfway between two values.
+TEST(SimdLadder, BiasHalfwayBetweenTwoValues) {
+  constexpr std::size_t n = 100;
+  const std::vector<std::uint16_t> x(n);
+  std::vector<float> beta(n);
+  for (std::size_t i = 0; i < n; ++i) beta[i] = std::bit_cast<float>(0x48de8000U + static_cast<std::uint32_t>(i << 16));
+  Call call;
+  call.op = Op::rms_norm;
+  call.format = Format::bf16;
+  call.rows = 1;
+  call.cols = n;
+  call.epsilon = 1;
+  call.x = x.data();
+  call.beta = beta.data();
+  for (const std::int64_t target : usable_targets()) {
+    const OnTarget scope(target);
+    std::vector<std::uint16_t> y(n);
+    call.y = y.data();
+    ASSERT_TRUE(normalize(call).ok());
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t even = (0x48de + i + 1) / 2 * 2;  // of the two neighbours
+      ASSERT_EQ(y[i], even) << hwy::TargetName(target) << " at " << i;
+    }
+  }
 }
 
 // Near enough that double-double leaves it open, and yet no tie: f32 gets there by luck, so try often.
