@@ -61,6 +61,17 @@ bool all_equal(const Elements& e) {
   return true;
 }
 
+// settle(k) for the elements k < count of a vector that have not passed.
+template <class Tag, class Settle>
+HWY_INLINE void settle_others(Tag tag, hn::Mask<Tag> passed, std::size_t count, const Settle& settle) {
+  if (HWY_LIKELY(hn::AllTrue(tag, passed))) return;
+  std::uint8_t bits[HWY_MAX(8, HWY_MAX_BYTES / sizeof(float) / 8)] = {};
+  hn::StoreMaskBits(tag, passed, bits);
+  for (std::size_t k = 0; k < count; ++k) {
+    if ((bits[k / 8] >> (k % 8) & 1) == 0) settle(k);
+  }
+}
+
 #if HWY_TARGET != HWY_SCALAR
 
 // What a group is: one with a good estimate, one of equal elements, or one for the lower rungs.
@@ -133,8 +144,8 @@ enum class Centring : std::uint8_t { none, offset, shifted };
 //
 // |error of y| <= (relative + 6u)·(|y| + |β|) + absolute·|γ| + u·|y| (finish). The part relative to |y| is at most relative/u units of its
 // last place; the rest is at most `budget` units where |y| > a·|γ| + b·|β|. Of 2^28 values that many fail the test, twice; and of values of
-// the size of γ as many as lie within a and b, by β a tenth of it say: the budget makes both alike. Where a double is rounded to a float
-// before the test, the units are those of a float: half a one for that rounding, and one for all the rest.
+// the size of γ as many as lie within a and b, by β a sixteenth of it say: the budget makes both alike. Where a double is rounded to a
+// float before the test, the units are those of a float: half a one for that rounding, and one for all the rest.
 template <class T>
 struct Tolerance {
   Tolerance(double largest_relative, double largest_absolute, bool has_bias) : relative(largest_relative), absolute(largest_absolute) {
@@ -227,7 +238,7 @@ HWY_INLINE void normalize_block(const Standard& s, const Column& p, const T* x, 
 // verdicts that fail are noted, by the number of their first block, and counted: what follows from them would take the registers of this
 // loop.
 constexpr std::size_t shared = 4;
-constexpr std::size_t most_blocks = 64 * shared;
+constexpr std::size_t stretch = 64;  // verdicts, before what they say is followed up
 template <bool kTest, bool kQuiet, class T>
 HWY_NOINLINE std::size_t apply_blocks(const Standard& standard, const Column& column, std::int32_t units, const T* x, std::ptrdiff_t x_step,
                                       T* y, std::ptrdiff_t y_step, std::size_t count, std::size_t valid, std::uint8_t* noted) {
@@ -285,17 +296,6 @@ HWY_INLINE MF certain(const Standard& s, const Column& p, const Errors& e, const
     passes = hn::Or(passes, hn::AndNot(halfway<T>(rounded), known));
   }
   return passes;
-}
-
-// settle(k) for the elements k < count of a block that have not passed.
-template <class Settle>
-HWY_INLINE void settle_others(MF passed, std::size_t count, const Settle& settle) {
-  if (HWY_LIKELY(hn::AllTrue(F(), passed))) return;
-  std::uint8_t bits[HWY_MAX(8, HWY_MAX_BYTES / sizeof(float) / 8)] = {};
-  hn::StoreMaskBits(F(), passed, bits);
-  for (std::size_t k = 0; k < count; ++k) {
-    if ((bits[k / 8] >> (k % 8) & 1) == 0) settle(k);
-  }
 }
 
 HWY_INLINE Standard standard_of(const Estimate& e) { return {both(e.shift), both(e.scale), both(e.offset)}; }

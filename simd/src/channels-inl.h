@@ -162,7 +162,7 @@ class GroupOfRuns {
     const Errors errors = errors_of(p, e);
     const std::size_t block = hn::Lanes(F());
     const auto closer = [&](const T* from, T* to, std::size_t first, std::size_t count) HWY_ATTR {
-      settle_others(certain<Centring::shifted>(s, p, errors, from), count, [&](std::size_t lane) {
+      settle_others(F(), certain<Centring::shifted>(s, p, errors, from), count, [&](std::size_t lane) {
         if (lane >= first) affine_.settle(ladder, from + lane, channel, to + lane);
       });
     };
@@ -170,8 +170,8 @@ class GroupOfRuns {
     for (std::size_t run = 0; run < x_.runs; ++run, x += x_.stride, y += y_stride_) {
       std::size_t i = 0;
       while (i + block <= n) {
-        std::uint8_t noted[most_blocks / shared];
-        const std::size_t count = HWY_MIN(most_blocks, (n - i) / block);
+        std::uint8_t noted[stretch];
+        const std::size_t count = HWY_MIN(stretch * shared, (n - i) / block);
         const std::size_t failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, x + i, step, y + i, step, count, block, noted);
         for (std::size_t k = 0; k < failures; ++k) {
           for (std::size_t at = noted[k]; at < HWY_MIN(count, noted[k] + shared); ++at)
@@ -241,7 +241,7 @@ bool normalize_runs(const Rule& rule, std::size_t begin, std::size_t end, Counte
       ladder.begin(rule, x, counters);
     }
     if constexpr (std::is_same_v<T, double>) {
-      normalize_doubles(rule, affine, ladder, x, y, call.y_stride, first_channel, channels, false);
+      normalize_doubles(rule, affine, ladder, x, y, call.y_stride, first_channel, channels, 0);
     } else {
 #if HWY_TARGET != HWY_SCALAR
       const GroupOfRuns<T, P> group(rule, affine, x, first_channel, channels, y, call.y_stride);

@@ -95,7 +95,7 @@ class Slice {
             T* to = y + static_cast<std::ptrdiff_t>(l) * y_stride_;
             T source[HWY_MAX_BYTES / sizeof(float)] = {};
             std::memcpy(source, x + static_cast<std::ptrdiff_t>(l) * x_stride_, valid * sizeof(T));
-            settle_others(certain<Centring::shifted>(s, p, errors, source), valid,
+            settle_others(F(), certain<Centring::shifted>(s, p, errors, source), valid,
                           [&](std::size_t lane) { settle(c + lane, source + lane, to + lane); });
           }
         }

@@ -46,18 +46,9 @@ HWY_NOINLINE void normalize_line(const Affine<double, P>& affine, const WideCons
     }
     const VD bias = has_bias ? load_doubles(copied ? betas : affine.beta + first + i) : hn::Zero(d);
     const WideResult result = wide_block(hn::LoadU(d, whole ? x + i : copy), constants, gain, bias, has_bias);
-    if (whole) {
-      hn::StoreU(result.y, d, y + i);
-      if (HWY_LIKELY(hn::AllTrue(d, result.passes))) continue;
-    } else {
-      hn::StoreU(result.y, d, copy);
-      std::memcpy(y + i, copy, count * sizeof(double));
-    }
-    std::uint8_t bits[8] = {};
-    hn::StoreMaskBits(d, result.passes, bits);
-    for (std::size_t k = 0; k < count; ++k) {
-      if ((bits[0] >> k & 1) == 0) settle(i + k);
-    }
+    hn::StoreU(result.y, d, whole ? y + i : copy);
+    if (!whole) std::memcpy(y + i, copy, count * sizeof(double));
+    settle_others(d, result.passes, count, [&](std::size_t k) { settle(i + k); });
   }
 }
 
@@ -68,10 +59,10 @@ inline bool is_flat(const Rule& rule, const Elements& e) {
   return first != 0 && std::isfinite(first) && all_equal(e);
 }
 
-// A group of contiguous runs of `channels` channels each (one for a row, whose gain and bias vary along it).
+// A group of contiguous runs of `channels` channels each, whose gain and bias are the same; a row is one run, along which they step.
 template <class P>
 void normalize_doubles(const Rule& rule, const Affine<double, P>& affine, Ladder& ladder, const Elements& x, double* y,
-                       std::ptrdiff_t y_stride, std::size_t first_channel, std::size_t channels, bool along) {
+                       std::ptrdiff_t y_stride, std::size_t first_channel, std::size_t channels, std::size_t step) {
   const bool flat = is_flat(rule, ladder.elements());
   WideConstants constants;
   if (!flat) {
@@ -84,7 +75,6 @@ void normalize_doubles(const Rule& rule, const Affine<double, P>& affine, Ladder
       const double* from = static_cast<const double*>(x.data) + static_cast<std::ptrdiff_t>(i) * x.stride + c * n;
       double* to = y + static_cast<std::ptrdiff_t>(i) * y_stride + c * n;
       const std::size_t first = first_channel + c;
-      const std::size_t step = along ? 1 : 0;
       if (flat) {
         for (std::size_t k = 0; k < n; ++k) affine.flat(rule, from + k, first + k * step, to + k);
       } else {

@@ -30,8 +30,8 @@ struct FastRows {
 // at most: so rstd is off by (c+5)·(k+1)·u at most, and the mean by (c+5)·√k·u of a deviation (finish, in affine-inl.h).
 template <bool kCentred, class T>
 HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n, double epsilon, FastRows& rows) {
-  alignas(64) double sum[batch_rows] = {};
-  alignas(64) double squares[batch_rows] = {};
+  alignas(64) double sum[batch_rows];
+  alignas(64) double squares[batch_rows];
   alignas(64) double shift[batch_rows] = {};
   VD sums_of_row[batch_rows];
   VD squares_of_row[batch_rows];
@@ -45,10 +45,8 @@ HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n
     sums_of_row[r] = as_doubles(sums.sum);
     squares_of_row[r] = as_doubles(sums.squares);
   }
-  for (std::size_t r = 0; r < batch_rows; r += hn::Lanes(D())) {
-    hn::Store(sums_of_lanes(sums_of_row + r), D(), sum + r);
-    hn::Store(sums_of_lanes(squares_of_row + r), D(), squares + r);
-  }
+  store_sums_of_lanes(sums_of_row, batch_rows, sum);
+  store_sums_of_lanes(squares_of_row, batch_rows, squares);
   const D d;
   const VD vn = hn::Set(d, static_cast<double>(n));
   for (std::size_t r = 0; r < batch_rows; r += hn::Lanes(d)) {

@@ -60,8 +60,7 @@ struct Rows {
 
 // What shares a verdict: the rows of a column, or a few columns of a single row.
 template <std::size_t kRows>
-constexpr std::size_t together = kRows == 1 ? 4 : 1;
-constexpr std::size_t stretch = 64;  // verdicts
+constexpr std::size_t together = kRows == 1 ? shared : 1;
 
 // Columns [begin, end), whole blocks. Verdicts that fail are noted, by their first column, and counted: what follows from them would take
 // the registers of this loop.
@@ -126,7 +125,7 @@ HWY_NOINLINE void look_closer(const Affine<T, P>& affine, const Rows<kRows, T>& 
   const Errors errors = errors_of(p, both(limit.relative), both(limit.absolute));
   for (std::size_t r = 0; r < kRows; ++r) {
     const T* x = rows.x[r] + at;
-    settle_others(certain<kCentring>(standard_of(rows.ladders[r].estimate), p, errors, x), hn::Lanes(F()),
+    settle_others(F(), certain<kCentring>(standard_of(rows.ladders[r].estimate), p, errors, x), hn::Lanes(F()),
                   [&](std::size_t lane) { affine.settle(rows.ladders[r], x + lane, at + lane, rows.y[r] + at + lane); });
   }
 }
@@ -138,7 +137,7 @@ void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, const Toleran
   const std::size_t whole = n / block * block;
   std::size_t i = 0;
   while (i < whole) {
-    std::size_t noted[stretch + 1];
+    std::size_t noted[stretch];
     const std::size_t end = HWY_MIN(whole, i + stretch * together<kRows> * block);
     const std::size_t failures = apply_stretch<kCentring>(affine, rows, limit, i, end, noted);
     for (std::size_t k = 0; k < failures; ++k) {
@@ -169,7 +168,7 @@ void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, const Toleran
     normalize_block<kCentring, true, false>(standard_of(e), p, source, target, test);
     const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
     if (!hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) {
-      settle_others(certain<kCentring>(standard_of(e), p, errors_of(p, e), source), done + rest, [&](std::size_t lane) {
+      settle_others(F(), certain<kCentring>(standard_of(e), p, errors_of(p, e), source), done + rest, [&](std::size_t lane) {
         if (lane >= done) affine.settle(rows.ladders[r], source + lane, at + lane, target + lane);
       });
     }
@@ -201,10 +200,8 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
     sum[r] = sums.sum;
     squares[r] = sums.squares;
   }
-  for (std::size_t r = 0; r < batch_rows; r += hn::Lanes(D())) {
-    hn::Store(sums_of_lanes(sum + r), D(), batch.sum + r);
-    hn::Store(sums_of_lanes(squares + r), D(), batch.squares + r);
-  }
+  store_sums_of_lanes(sum, batch_rows, batch.sum);
+  store_sums_of_lanes(squares, batch_rows, batch.squares);
   finish(batch, batch_rows, kCentred, static_cast<double>(n), rule.call->epsilon, c);
   bool regular = true;
   bool shifted = false;
@@ -303,7 +300,7 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
       ladders[r].begin(rule, {x[r], format_of<T>(), n}, counters);
     }
     if constexpr (std::is_same_v<T, double>) {
-      for (std::size_t r = 0; r < count; ++r) normalize_doubles(rule, affine, ladders[r], ladders[r].elements(), y[r], 0, 0, 1, true);
+      for (std::size_t r = 0; r < count; ++r) normalize_doubles(rule, affine, ladders[r], ladders[r].elements(), y[r], 0, 0, 1, 1);
     } else {
 #if HWY_TARGET != HWY_SCALAR
       normalize_batch<kCentred>(rule, affine, x, y, ladders, count, n, c);

@@ -133,6 +133,10 @@ HWY_INLINE VD sums_of_lanes(const VD* v) {
     return hn::Add(hn::ConcatEven(D(), b, a), hn::ConcatOdd(D(), b, a));
   }
 }
+// The same for `count`, a multiple of the lanes.
+HWY_INLINE void store_sums_of_lanes(const VD* v, std::size_t count, double* to) {
+  for (std::size_t r = 0; r < count; r += hn::Lanes(D())) hn::Store(sums_of_lanes(v + r), D(), to + r);
+}
 
 #endif  // HWY_TARGET != HWY_SCALAR
 

@@ -1,4 +1,4 @@
-// Sums in double-double over a group, for the second rung of the ladder.
+// Vectors of double-doubles: sums over a group for the second rung of the ladder, and elements of f64.
 
 #if defined(NORMA_SIMD_WIDE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NORMA_SIMD_WIDE_INL_H_
@@ -14,6 +14,45 @@ HWY_BEFORE_NAMESPACE();
 namespace norma::simd::HWY_NAMESPACE {
 namespace {
 
+// hi + lo, lane by lane: the arithmetic of double_double.h.
+struct Pair {
+  VD hi, lo;
+};
+
+HWY_INLINE Pair two_sum(VD a, VD b) {
+  const VD s = hn::Add(a, b);
+  const VD t = hn::Sub(s, a);
+  return {s, hn::Add(hn::Sub(a, hn::Sub(s, t)), hn::Sub(b, t))};
+}
+HWY_INLINE Pair fast_two_sum(VD a, VD b) {
+  const VD s = hn::Add(a, b);
+  return {s, hn::Sub(b, hn::Sub(s, a))};
+}
+// Without a fused multiply-add as Dekker's split product. |a|, |b| < 2^500; exact for products of at least 2^-960.
+HWY_INLINE Pair two_product(VD a, VD b) {
+  const VD p = hn::Mul(a, b);
+#if HWY_NATIVE_FMA
+  return {p, hn::MulSub(a, b, p)};
+#else
+  const VD split = hn::Set(D(), 0x1p27 + 1);
+  const VD ca = hn::Mul(a, split), cb = hn::Mul(b, split);
+  const VD ah = hn::Sub(ca, hn::Sub(ca, a)), bh = hn::Sub(cb, hn::Sub(cb, b));
+  const VD al = hn::Sub(a, ah), bl = hn::Sub(b, bh);
+  const VD cross = hn::Add(hn::Mul(ah, bl), hn::Mul(al, bh));
+  return {p, hn::Add(hn::Add(hn::Sub(hn::Mul(ah, bh), p), cross), hn::Mul(al, bl))};
+#endif
+}
+HWY_INLINE Pair add(const Pair a, const Pair b) {
+  const Pair s = two_sum(a.hi, b.hi);
+  const Pair t = two_sum(a.lo, b.lo);
+  const Pair v = fast_two_sum(s.hi, hn::Add(s.lo, t.hi));
+  return fast_two_sum(v.hi, hn::Add(t.lo, v.lo));
+}
+HWY_INLINE Pair multiply(const Pair a, const Pair b) {
+  const Pair p = two_product(a.hi, b.hi);
+  return fast_two_sum(p.hi, hn::Add(p.lo, hn::Add(hn::Mul(a.hi, b.lo), hn::Mul(a.lo, b.hi))));
+}
+
 // A running sum and the sum of its rounding errors.
 struct Compensated {
   VD sum, error;
@@ -21,10 +60,9 @@ struct Compensated {
   HWY_INLINE Compensated() : sum(hn::Zero(D())), error(hn::Zero(D())) {}
 
   HWY_INLINE void add(VD x, VD low) {
-    const VD s = hn::Add(sum, x);
-    const VD t = hn::Sub(s, sum);
-    error = hn::Add(error, hn::Add(hn::Add(hn::Sub(sum, hn::Sub(s, t)), hn::Sub(x, t)), low));
-    sum = s;
+    const Pair s = two_sum(sum, x);
+    error = hn::Add(error, hn::Add(s.lo, low));
+    sum = s.hi;
   }
   [[nodiscard]] DoubleDouble total() const {
     alignas(64) double sums[HWY_MAX_BYTES / sizeof(double)];
@@ -32,27 +70,14 @@ struct Compensated {
     hn::Store(sum, D(), sums);
     hn::Store(error, D(), errors);
     DoubleDouble all;
-    for (std::size_t i = 0; i < hn::Lanes(D()); ++i) all = all + two_sum(sums[i], errors[i]);
+    for (std::size_t i = 0; i < hn::Lanes(D()); ++i) all = all + simd::two_sum(sums[i], errors[i]);
     return all;
   }
 };
 
-// x² = hi + lo exactly, without a fused multiply-add as Dekker's split product. |x| < 2^500; exact for squares of at least 2^-960.
-HWY_INLINE VD square_error(VD x, VD square) {
-#if HWY_NATIVE_FMA
-  return hn::MulSub(x, x, square);
-#else
-  const VD c = hn::Mul(x, hn::Set(D(), 0x1p27 + 1));
-  const VD high = hn::Sub(c, hn::Sub(c, x));
-  const VD low = hn::Sub(x, high);
-  const VD cross = hn::Mul(high, low);
-  return hn::Add(hn::Add(hn::Sub(hn::Mul(high, high), square), hn::Add(cross, cross)), hn::Mul(low, low));
-#endif
-}
-
 constexpr std::size_t chunk = 1024;
 
-// An element, whatever its alignment.
+// As norma::simd::read, but within the loop.
 template <class T>
 double read_one(Format format, const T* from) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
@@ -108,7 +133,7 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
   double absolute = 0;  // Σ|d|, roughly
   VD largest = hn::Zero(D());
   VD least = hn::Set(D(), 0x1p1000);  // but for zeros
-  const VD vshift = hn::Set(D(), shift);
+  const VD minus_shift = hn::Set(D(), -shift);
   for (std::size_t first = 0; first < n; first += chunk) {
     const std::size_t count = HWY_MIN(chunk, n - first);
     gather(elements, first, count, x);
@@ -119,14 +144,11 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
     Compensated squares;
     VD magnitudes = hn::Zero(D());
     for (std::size_t i = 0; i < padded; i += lanes) {
-      const VD v = hn::Load(D(), x + i);
-      const VD d = hn::Sub(v, vshift);
-      const VD t = hn::Sub(d, v);
-      const VD low = hn::Sub(hn::Sub(v, hn::Sub(d, t)), hn::Add(vshift, t));
-      sum.add(d, low);
-      const VD square = hn::Mul(d, d);
-      squares.add(square, hn::Add(square_error(d, square), hn::Mul(hn::Add(d, d), low)));
-      const VD magnitude = hn::Abs(d);
+      const Pair d = two_sum(hn::Load(D(), x + i), minus_shift);
+      const Pair square = two_product(d.hi, d.hi);
+      sum.add(d.hi, d.lo);
+      squares.add(square.hi, hn::Add(square.lo, hn::Mul(hn::Add(d.hi, d.hi), d.lo)));
+      const VD magnitude = hn::Abs(d.hi);
       magnitudes = hn::Add(magnitudes, magnitude);
       largest = hn::Max(largest, magnitude);
       least = hn::IfThenElse(hn::Eq(magnitude, hn::Zero(D())), least, hn::Min(least, magnitude));
@@ -144,44 +166,7 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
   return m;
 }
 
-// ---- The same rung in vectors: the first one of f64 ----------------------------------------------------------------------------------
-
-struct Pair {
-  VD hi, lo;
-};
-
-HWY_INLINE Pair two_sum(VD a, VD b) {
-  const VD s = hn::Add(a, b);
-  const VD t = hn::Sub(s, a);
-  return {s, hn::Add(hn::Sub(a, hn::Sub(s, t)), hn::Sub(b, t))};
-}
-HWY_INLINE Pair fast_two_sum(VD a, VD b) {
-  const VD s = hn::Add(a, b);
-  return {s, hn::Sub(b, hn::Sub(s, a))};
-}
-HWY_INLINE Pair two_product(VD a, VD b) {
-  const VD p = hn::Mul(a, b);
-#if HWY_NATIVE_FMA
-  return {p, hn::MulSub(a, b, p)};
-#else
-  const VD split = hn::Set(D(), 0x1p27 + 1);
-  const VD ca = hn::Mul(a, split), cb = hn::Mul(b, split);
-  const VD ah = hn::Sub(ca, hn::Sub(ca, a)), bh = hn::Sub(cb, hn::Sub(cb, b));
-  const VD al = hn::Sub(a, ah), bl = hn::Sub(b, bh);
-  const VD cross = hn::Add(hn::Mul(ah, bl), hn::Mul(al, bh));
-  return {p, hn::Add(hn::Add(hn::Sub(hn::Mul(ah, bh), p), cross), hn::Mul(al, bl))};
-#endif
-}
-HWY_INLINE Pair add(const Pair a, const Pair b) {
-  const Pair s = two_sum(a.hi, b.hi);
-  const Pair t = two_sum(a.lo, b.lo);
-  const Pair v = fast_two_sum(s.hi, hn::Add(s.lo, t.hi));
-  return fast_two_sum(v.hi, hn::Add(t.lo, v.lo));
-}
-HWY_INLINE Pair multiply(const Pair a, const Pair b) {
-  const Pair p = two_product(a.hi, b.hi);
-  return fast_two_sum(p.hi, hn::Add(p.lo, hn::Add(hn::Mul(a.hi, b.lo), hn::Mul(a.lo, b.hi))));
-}
+// ---- Elements of f64, whose first rung this is ---------------------------------------------------------------------------------------
 
 // What Ladder::settle_wide needs of a group, lane by lane.
 struct WideConstants {
