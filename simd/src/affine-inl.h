@@ -102,7 +102,7 @@ struct Estimates {
 //   Σd is off by (c+1)·Σ|d| <= (c+1)·√(n·Σd²), Σd² by (c+3)·Σd² (differences and products are rounded too);
 //   q by 2(c+1)·√(q·Σd²) + 5q <= (c+1)(q + Σd²) + 5q (1/n is rounded, and two products are), and so
 //   the spread by (2c+7)·(Σd² + q), v = spread/n + ε by that over n plus 4v, rstd by half of it relative to v, plus 2.
-// x̂ adds 3 for its own roundings, and 4·|offset| absolute; the mean's error is (c+4)·√(Σd²/n)·rstd, where √a <= (1 + a)/2.
+// x̂ adds 3 for its own roundings, and 6·|offset| absolute (`restyled`); the mean's error is (c+4)·√(Σd²/n)·rstd, where √a <= (1 + a)/2.
 // Second orders are in the factor 1 + 2^-9, as the relative error of what is used is kept under 2^-12.
 template <std::size_t N>
 void finish(Estimates<N>& e, std::size_t count, bool centred, double n, double epsilon, double c) {
@@ -118,12 +118,12 @@ void finish(Estimates<N>& e, std::size_t count, bool centred, double n, double e
     const VD variance = hn::Mul(hn::Max(hn::Sub(squares, q), hn::Zero(d)), per_n);
     const VD v = hn::Add(variance, hn::Set(d, epsilon));
     const VD scale = hn::Div(hn::Set(d, 1.0), hn::Sqrt(v));
-    const VD offset = centred ? hn::Neg(hn::Mul(mean, scale)) : hn::Zero(d);
+    const VD offset = centred ? hn::Sub(hn::Zero(d), hn::Mul(mean, scale)) : hn::Zero(d);  // of equal elements +0, as x̂ is
     const VD error = hn::Mul(hn::Mul(hn::Add(squares, q), per_n), depth);  // half of the variance's, in u
     const VD of_scale = hn::Mul(hn::Mul(error, scale), scale);
     const VD relative = hn::Mul(hn::Add(of_scale, hn::Set(d, 10.0)), unit);
     const VD of_mean = hn::Mul(hn::Add(of_scale, depth), hn::Set(d, 0.5));
-    const VD absolute = hn::Mul(hn::MulAdd(hn::Abs(offset), hn::Set(d, 5.0), of_mean), unit);
+    const VD absolute = hn::Mul(hn::MulAdd(hn::Abs(offset), hn::Set(d, 6.0), of_mean), unit);
     hn::Store(scale, d, e.scale + r);
     hn::Store(offset, d, e.offset + r);
     hn::Store(relative, d, e.relative + r);
@@ -182,6 +182,19 @@ HWY_INLINE const P* at_column(const P* values, std::size_t i) {
   return values == nullptr ? values : values + i;
 }
 
+// Whether no product with these gains or biases becomes infinite on the way to a finite sum.
+template <class P>
+bool moderate(const P* values, std::size_t n) {
+  if (values == nullptr) return true;
+  const VF limit = hn::Set(F(), 0x1p100F);
+  MF good = hn::FirstN(F(), hn::Lanes(F()));
+  std::size_t i = 0;
+  for (; i + hn::Lanes(F()) <= n; i += hn::Lanes(F())) good = hn::And(good, hn::Lt(hn::Abs(load_floats(values + i)), limit));
+  bool all = hn::AllTrue(F(), good);
+  for (; i < n; ++i) all &= std::abs(read(format_of<P>(), values, static_cast<std::ptrdiff_t>(i))) < 0x1p100;
+  return all;
+}
+
 template <class T, class P>
 HWY_INLINE Column column_of(const Affine<T, P>& affine, const P* gamma, const P* beta, VF a, VF b) {
   const std::size_t half = hn::Lanes(D());
@@ -219,16 +232,26 @@ HWY_INLINE Block restyle(const Column& p, const Block xhat) {
 struct Standard {
   Block shift, scale, offset;
 };
+HWY_INLINE Standard standard_of(const Estimate& e) { return {both(e.shift), both(e.scale), both(e.offset)}; }
+
 template <Centring kCentring, class T>
 HWY_INLINE Block standardize(const T* x, const Standard& s) {
   return {standardize<kCentring>(load_doubles(x), s.shift.low, s.scale.low, s.offset.low),
           standardize<kCentring>(load_doubles(x + hn::Lanes(D())), s.shift.high, s.scale.high, s.offset.high)};
 }
 
-// y of a block, and what the test of the rounding says of it.
-template <Centring kCentring, bool kTest, bool kQuiet, class T>
-HWY_INLINE void normalize_block(const Standard& s, const Column& p, const T* x, T* y, RoundingTest<T>& test) {
-  const Block v = restyle(p, standardize<kCentring>(x, s));
+// Where gain and bias are those of many elements, x̂ and y in one step:  y = (x − shift)·(scale·γ) + (offset·γ + β).
+//
+// The roundings of difference, scale·γ and product are 3u·|γ|(|x̂| + |offset|) where there is no fused operation, that of offset·γ is one of
+// it, those of the sums are u·(|γ·offset| + |β|) and u·|y|. With the one of offset itself that is 6u·|γ·offset|, as in `finish`; the others
+// are within what x̂ and y are allowed there and in `Tolerance`. Of a gain that is not finite only the test makes sense, which fails.
+HWY_INLINE Standard restyled(const Standard& s, const Column& p) {
+  return {s.shift, {hn::Mul(s.scale.low, p.gain.low), hn::Mul(s.scale.high, p.gain.high)}, restyle(p, s.offset)};
+}
+
+// A block of y to the format of T, and what the test of the rounding says of it.
+template <bool kTest, bool kQuiet, class T>
+HWY_INLINE void put(const Block& v, T* y, RoundingTest<T>& test) {
   const VF value = to_floats(v.low, v.high);
   store_floats<!kTest>(kQuiet ? quieted(value) : value, y);
   if (kTest) test.add(v.low, v.high, value);
@@ -239,17 +262,16 @@ HWY_INLINE void normalize_block(const Standard& s, const Column& p, const T* x, 
 // loop.
 constexpr std::size_t shared = 4;
 constexpr std::size_t stretch = 64;  // verdicts, before what they say is followed up
-template <bool kTest, bool kQuiet, class T>
-HWY_NOINLINE std::size_t apply_blocks(const Standard& standard, const Column& column, std::int32_t units, const T* x, std::ptrdiff_t x_step,
-                                      T* y, std::ptrdiff_t y_step, std::size_t count, std::size_t valid, std::uint8_t* noted) {
+template <Centring kCentring, bool kTest, bool kQuiet, class T>
+HWY_NOINLINE std::size_t apply_blocks(const Standard& standard, VF threshold, std::int32_t units, const T* x, std::ptrdiff_t x_step, T* y,
+                                      std::ptrdiff_t y_step, std::size_t count, std::size_t valid, std::uint8_t* noted) {
   const Standard s = standard;
-  const Column p = column;
   const MF beyond = hn::Not(hn::FirstN(F(), valid));
   std::size_t failures = 0;
   for (std::size_t k = 0; k < count; k += shared) {
     RoundingTest<T> test(units);
     const auto step = [&](std::ptrdiff_t j)
-                          HWY_ATTR { normalize_block<Centring::shifted, kTest, kQuiet>(s, p, x + j * x_step, y + j * y_step, test); };
+                          HWY_ATTR { put<kTest, kQuiet>(standardize<kCentring>(x + j * x_step, s), y + j * y_step, test); };
     if (HWY_LIKELY(k + shared <= count)) {
       step(0), step(1), step(2), step(3);
     } else {
@@ -259,47 +281,44 @@ HWY_NOINLINE std::size_t apply_blocks(const Standard& standard, const Column& co
     y += static_cast<std::ptrdiff_t>(shared) * y_step;
     if (kTest) {
       noted[failures] = static_cast<std::uint8_t>(k);
-      failures += hn::AllTrue(F(), hn::Or(test.passes(p.threshold), beyond)) ? 0 : 1;
+      failures += hn::AllTrue(F(), hn::Or(test.passes(threshold), beyond)) ? 0 : 1;
     }
   }
   return failures;
 }
 
-// The errors of y in a block: of_xhat·|x̂| + fixed + 4u·|y|.
+// The errors of y in a block: of_y·|y| + fixed. As in `Tolerance`, with |γ·x̂| <= |y| + |β|.
 struct Errors {
-  Block of_xhat, fixed;
+  Block of_y, fixed;
 };
-HWY_INLINE Errors errors_of(const Column& p, const Block relative, const Block absolute) {
-  const auto of_xhat = [](VD gain, VD r) HWY_ATTR { return hn::Mul(hn::Abs(gain), hn::Add(r, hn::Set(D(), 8 * u))); };
-  const auto fixed = [](VD gain, VD a) HWY_ATTR { return hn::MulAdd(hn::Abs(gain), a, hn::Set(D(), 0x1p-400)); };
-  return {{of_xhat(p.gain.low, relative.low), of_xhat(p.gain.high, relative.high)},
-          {fixed(p.gain.low, absolute.low), fixed(p.gain.high, absolute.high)}};
+HWY_INLINE Errors errors_of(const Column& p, const Block& relative, const Block& absolute) {
+  const auto of_y = [](VD r) HWY_ATTR { return hn::Add(r, hn::Set(D(), 12 * u)); };
+  const auto fixed = [](VD gain, VD bias, VD r, VD a) HWY_ATTR {
+    const VD of_bias = hn::MulAdd(hn::Abs(bias), hn::Add(r, hn::Set(D(), 8 * u)), hn::Set(D(), 0x1p-400));
+    return hn::MulAdd(hn::Abs(gain), a, of_bias);
+  };
+  return {{of_y(relative.low), of_y(relative.high)},
+          {fixed(p.gain.low, p.bias.low, relative.low, absolute.low), fixed(p.gain.high, p.bias.high, relative.high, absolute.high)}};
 }
+HWY_INLINE Errors errors_of(const Column& p, const Estimate& e) { return errors_of(p, both(e.relative), both(e.absolute)); }
 
-// Which elements of a block are sure to be correctly rounded, by their own errors: what is asked where the test that blocks share has
+// Which elements of a block of y are sure to be correctly rounded, by their own errors: what is asked where the test that blocks share has
 // failed. Both ends of the interval of each element round alike.
 template <Centring kCentring, class T>
-HWY_INLINE MF certain(const Standard& s, const Column& p, const Errors& e, const T* x) {
-  const Block xhat = standardize<kCentring>(x, s);
-  const Block value = restyle(p, xhat);
-  const auto error = [](VD h, VD v, VD of_xhat, VD fixed)
-                         HWY_ATTR { return hn::MulAdd(hn::Abs(h), of_xhat, hn::MulAdd(hn::Abs(v), hn::Set(D(), 4 * u), fixed)); };
-  const VD e0 = error(xhat.low, value.low, e.of_xhat.low, e.fixed.low);
-  const VD e1 = error(xhat.high, value.high, e.of_xhat.high, e.fixed.high);
-  const VF below = to_floats(hn::Sub(value.low, e0), hn::Sub(value.high, e1));
-  const VF above = to_floats(hn::Add(value.low, e0), hn::Add(value.high, e1));
+HWY_INLINE MF certain(const Block& v, const Errors& e, const T* x) {
+  const VD e0 = hn::MulAdd(hn::Abs(v.low), e.of_y.low, e.fixed.low);
+  const VD e1 = hn::MulAdd(hn::Abs(v.high), e.of_y.high, e.fixed.high);
+  const VF below = to_floats(hn::Sub(v.low, e0), hn::Sub(v.high, e1));
+  const VF above = to_floats(hn::Add(v.low, e0), hn::Add(v.high, e1));
   MF passes = round_alike<T>(below, above);
   if constexpr (kCentring == Centring::none) {
     // What is zero stays zero, and y is the bias, which may lie halfway between two values: so it is in sparse inputs.
-    const VF rounded = to_floats(value.low, value.high);
+    const VF rounded = to_floats(v.low, v.high);
     const MF known = hn::And(hn::Eq(load_floats(x), hn::Zero(F())), hn::Lt(hn::Abs(rounded), hn::Inf(F())));
     passes = hn::Or(passes, hn::AndNot(halfway<T>(rounded), known));
   }
   return passes;
 }
-
-HWY_INLINE Standard standard_of(const Estimate& e) { return {both(e.shift), both(e.scale), both(e.offset)}; }
-HWY_INLINE Errors errors_of(const Column& p, const Estimate& e) { return errors_of(p, both(e.relative), both(e.absolute)); }
 
 #endif  // HWY_TARGET != HWY_SCALAR
 

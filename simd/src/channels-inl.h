@@ -106,12 +106,14 @@ class GroupOfRuns {
       T* y = y_ + k * positions;
       const std::size_t channel = channel_ + k;
       if (kind == GroupKind::regular) {
-        if (!test) {
-          apply_channel<false, true>(ladder, channel, x, y, positions);
+        if (!test && moderate(at_column(affine_.gamma, channel), 1)) {
+          apply_channel<Centring::shifted, false, true>(ladder, channel, x, y, positions);
         } else if (given) {
-          apply_channel<true, true>(ladder, channel, x, y, positions);
+          apply_channel<Centring::shifted, true, true>(ladder, channel, x, y, positions);
+        } else if (ladder.estimate.shift != 0) {
+          apply_channel<Centring::shifted, true, false>(ladder, channel, x, y, positions);
         } else {
-          apply_channel<true, false>(ladder, channel, x, y, positions);
+          apply_channel<Centring::offset, true, false>(ladder, channel, x, y, positions);
         }
         continue;
       }
@@ -146,11 +148,10 @@ class GroupOfRuns {
   }
 
   // The runs of a channel, of n elements each.
-  template <bool kTest, bool kQuiet>
+  template <Centring kCentring, bool kTest, bool kQuiet>
   void apply_channel(Ladder& ladder, std::size_t channel, const T* x, T* y, std::size_t n) const {
     constexpr std::size_t most = HWY_MAX_BYTES / sizeof(float);
     const Estimate& e = ladder.estimate;
-    const Standard s = standard_of(e);
     const Tolerance<T> limit(e.relative, e.absolute, affine_.beta != nullptr);
     P gammas[most] = {};
     P betas[most] = {};
@@ -159,10 +160,11 @@ class GroupOfRuns {
       if (affine_.beta != nullptr) std::memcpy(betas + k, affine_.beta + channel, sizeof(P));
     }
     const Column p = column_of(affine_, gammas, betas, hn::Set(F(), limit.a), hn::Set(F(), limit.b));
+    const Standard s = restyled(standard_of(e), p);
     const Errors errors = errors_of(p, e);
     const std::size_t block = hn::Lanes(F());
     const auto closer = [&](const T* from, T* to, std::size_t first, std::size_t count) HWY_ATTR {
-      settle_others(F(), certain<Centring::shifted>(s, p, errors, from), count, [&](std::size_t lane) {
+      settle_others(F(), certain<kCentring>(standardize<kCentring>(from, s), errors, from), count, [&](std::size_t lane) {
         if (lane >= first) affine_.settle(ladder, from + lane, channel, to + lane);
       });
     };
@@ -172,7 +174,7 @@ class GroupOfRuns {
       while (i + block <= n) {
         std::uint8_t noted[stretch];
         const std::size_t count = HWY_MIN(stretch * shared, (n - i) / block);
-        const std::size_t failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, x + i, step, y + i, step, count, block, noted);
+        const std::size_t failures = apply_blocks<kCentring, kTest, kQuiet>(s, p.threshold, limit.units, x + i, step, y + i, step, count, block, noted);
         for (std::size_t k = 0; k < failures; ++k) {
           for (std::size_t at = noted[k]; at < HWY_MIN(count, noted[k] + shared); ++at)
             closer(x + i + at * block, y + i + at * block, 0, block);
@@ -188,7 +190,7 @@ class GroupOfRuns {
       if (done == 0) std::memcpy(copy, x, n * sizeof(T));
       const T* source = done == 0 ? copy : x + i - done;
       RoundingTest<T> test(limit.units);
-      normalize_block<Centring::shifted, kTest, kQuiet>(s, p, source, target, test);
+      put<kTest, kQuiet>(standardize<kCentring>(source, s), target, test);
       const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
       if (kTest && !hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) closer(source, target, done, done + rest);
       std::memcpy(y + i, target + done, rest * sizeof(T));

@@ -58,8 +58,17 @@ class Slice {
   };
   static std::size_t whole(std::size_t width) { return (width + hn::Lanes(F()) - 1) / hn::Lanes(F()) * hn::Lanes(F()); }
 
-  // settle(column, x, y) for each element that the test leaves open.
-  template <bool kTest, bool kQuiet, class Settle>
+  // settle(column, x, y) for all of a column.
+  template <class Settle>
+  void settle_column(std::size_t column, const Settle& settle) const {
+    for (std::size_t l = 0; l < lines_; ++l) {
+      const auto line = static_cast<std::ptrdiff_t>(l);
+      settle(column, x_ + line * x_stride_ + column, y_ + line * y_stride_ + column);
+    }
+  }
+
+  // The same for each element that the test leaves open.
+  template <Centring kCentring, bool kTest, bool kQuiet, class Settle>
   void apply(const Constants& constants, const Tolerance<T>& limit, const Settle& settle) const {
     constexpr std::size_t tile = 64;  // lines
     const VF a = hn::Set(F(), limit.a), b = hn::Set(F(), limit.b);
@@ -68,14 +77,14 @@ class Slice {
       const std::size_t count = HWY_MIN(tile, lines_ - start);
       for (std::size_t c = 0; c < width_; c += block) {
         const std::size_t valid = HWY_MIN(block, width_ - c);
-        const Standard s{block_of(constants.shift + c), block_of(constants.scale + c), block_of(constants.offset + c)};
         const Column p = column_of_slice(c, valid, a, b);
+        const Standard s = restyled({block_of(constants.shift + c), block_of(constants.scale + c), block_of(constants.offset + c)}, p);
         const T* x = x_ + static_cast<std::ptrdiff_t>(start) * x_stride_ + c;
         T* y = y_ + static_cast<std::ptrdiff_t>(start) * y_stride_ + c;
         std::uint8_t noted[tile / shared];
         std::size_t failures = 0;
         if (HWY_LIKELY(valid == block)) {
-          failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, x, x_stride_, y, y_stride_, count, valid, noted);
+          failures = apply_blocks<kCentring, kTest, kQuiet>(s, p.threshold, limit.units, x, x_stride_, y, y_stride_, count, valid, noted);
         } else {
           T source[tile * HWY_MAX_BYTES / sizeof(float)];
           T target[tile * HWY_MAX_BYTES / sizeof(float)];
@@ -84,7 +93,7 @@ class Slice {
           for (std::size_t l = 0; l < count; ++l) {
             std::memcpy(source + l * block, x + static_cast<std::ptrdiff_t>(l) * x_stride_, valid * sizeof(T));
           }
-          failures = apply_blocks<kTest, kQuiet>(s, p, limit.units, source, step, target, step, count, valid, noted);
+          failures = apply_blocks<kCentring, kTest, kQuiet>(s, p.threshold, limit.units, source, step, target, step, count, valid, noted);
           for (std::size_t l = 0; l < count; ++l) {
             std::memcpy(y + static_cast<std::ptrdiff_t>(l) * y_stride_, target + l * block, valid * sizeof(T));
           }
@@ -95,7 +104,7 @@ class Slice {
             T* to = y + static_cast<std::ptrdiff_t>(l) * y_stride_;
             T source[HWY_MAX_BYTES / sizeof(float)] = {};
             std::memcpy(source, x + static_cast<std::ptrdiff_t>(l) * x_stride_, valid * sizeof(T));
-            settle_others(F(), certain<Centring::shifted>(s, p, errors, source), valid,
+            settle_others(F(), certain<kCentring>(standardize<kCentring>(source, s), errors, source), valid,
                           [&](std::size_t lane) { settle(c + lane, source + lane, to + lane); });
           }
         }
@@ -236,14 +245,21 @@ class GroupsOfColumns {
         }
       };
       const Slice<T, P> slice = slice_at(c, width);
-      bool all_known = true;
-      for (std::size_t g = 0; g < groups_; ++g) all_known &= known(ladders_[g].estimate);
-      if (rule_.call->accuracy == Accuracy::fast && all_known) {
-        slice.template apply<false, true>(k, limit, settle);
+      bool shifted = false;
+      for (std::size_t g = 0; g < groups_; ++g) shifted |= ladders_[g].estimate.shift != 0;
+      if (rule_.call->accuracy == Accuracy::fast) {
+        slice.template apply<Centring::shifted, false, true>(k, limit, settle);
+        // Column by column, so that which are slices together makes no difference.
+        for (std::size_t i = 0; i < width; ++i) {
+          if (HWY_LIKELY(known(ladders_[(c + i) / channels_].estimate) && moderate(at_column(affine_.gamma, first_ + c + i), 1))) continue;
+          slice.settle_column(i, settle);
+        }
       } else if (info(rule_.spec.op).given_statistics) {
-        slice.template apply<true, true>(k, limit, settle);
+        slice.template apply<Centring::shifted, true, true>(k, limit, settle);
+      } else if (shifted) {
+        slice.template apply<Centring::shifted, true, false>(k, limit, settle);
       } else {
-        slice.template apply<true, false>(k, limit, settle);
+        slice.template apply<Centring::offset, true, false>(k, limit, settle);
       }
     }
   }

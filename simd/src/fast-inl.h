@@ -40,8 +40,9 @@ HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n
   for (std::size_t r = 0; r < batch_rows; ++r) {
     sums_of_row[r] = squares_of_row[r] = hn::Zero(D());
     if (r >= count) continue;
-    if (kCentred) shift[r] = read(format_of<T>(), x[r], 0);
-    const Sums<InFloats> sums = sums_of<InFloats, kCentred, kCentred>(x[r], n, hn::Set(F(), static_cast<float>(shift[r])));
+    const float first = kCentred ? load_float(x[r]) : 0.0F;
+    shift[r] = first;
+    const Sums<InFloats> sums = sums_of<InFloats, kCentred, kCentred>(x[r], n, hn::Set(F(), first));
     sums_of_row[r] = as_doubles(sums.sum);
     squares_of_row[r] = as_doubles(sums.squares);
   }
@@ -67,19 +68,6 @@ HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n
     hn::StoreMaskBits(d, hn::And(in_range, sound), bits);
     for (std::size_t k = 0; k < hn::Lanes(d) && r + k < batch_rows; ++k) rows.usable[r + k] = (bits[0] >> k & 1) != 0;
   }
-}
-
-// |γ| and |β| are moderate, so that no product of a usable row overflows on the way to a finite sum.
-template <class P>
-bool moderate(const P* values, std::size_t n) {
-  if (values == nullptr) return true;
-  const VF limit = hn::Set(F(), 0x1p100F);
-  MF good = hn::FirstN(F(), hn::Lanes(F()));
-  std::size_t i = 0;
-  for (; i + hn::Lanes(F()) <= n; i += hn::Lanes(F())) good = hn::And(good, hn::Lt(hn::Abs(load_floats(values + i)), limit));
-  bool all = hn::AllTrue(F(), good);
-  for (; i < n; ++i) all &= std::abs(read(format_of<P>(), values, static_cast<std::ptrdiff_t>(i))) < 0x1p100;
-  return all;
 }
 
 template <bool kCentred, bool kGamma, bool kBeta, class T, class P>

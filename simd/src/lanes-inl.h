@@ -94,6 +94,16 @@ HWY_INLINE VF load_floats(const T* from) {
   }
 }
 
+template <class T>
+HWY_INLINE float load_float(const T* from) {
+  const hn::CappedTag<float, 1> f;
+  if constexpr (std::is_same_v<T, float>) {
+    return hn::GetLane(hn::LoadU(f, from));
+  } else {
+    return hn::GetLane(floats_of(f, from));
+  }
+}
+
 HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low)); }
 
 HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(), hn::Set(I(), 0x7fc00000)), v); }

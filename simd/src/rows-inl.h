@@ -125,7 +125,8 @@ HWY_NOINLINE void look_closer(const Affine<T, P>& affine, const Rows<kRows, T>& 
   const Errors errors = errors_of(p, both(limit.relative), both(limit.absolute));
   for (std::size_t r = 0; r < kRows; ++r) {
     const T* x = rows.x[r] + at;
-    settle_others(F(), certain<kCentring>(standard_of(rows.ladders[r].estimate), p, errors, x), hn::Lanes(F()),
+    const Block v = restyle(p, standardize<kCentring>(x, standard_of(rows.ladders[r].estimate)));
+    settle_others(F(), certain<kCentring>(v, errors, x), hn::Lanes(F()),
                   [&](std::size_t lane) { affine.settle(rows.ladders[r], x + lane, at + lane, rows.y[r] + at + lane); });
   }
 }
@@ -165,10 +166,11 @@ void apply(const Affine<T, P>& affine, const Rows<kRows, T>& rows, const Toleran
     if (done == 0) std::memcpy(copy, rows.x[r] + at, rest * sizeof(T));
     const T* source = done == 0 ? copy : rows.x[r] + at;
     RoundingTest<T> test(limit.units);
-    normalize_block<kCentring, true, false>(standard_of(e), p, source, target, test);
+    const Block v = restyle(p, standardize<kCentring>(source, standard_of(e)));
+    put<true, false>(v, target, test);
     const MF asked = hn::AndNot(hn::FirstN(F(), done), hn::FirstN(F(), done + rest));
     if (!hn::AllFalse(F(), hn::AndNot(test.passes(p.threshold), asked))) {
-      settle_others(F(), certain<kCentring>(standard_of(e), p, errors_of(p, e), source), done + rest, [&](std::size_t lane) {
+      settle_others(F(), certain<kCentring>(v, errors_of(p, e), source), done + rest, [&](std::size_t lane) {
         if (lane >= done) affine.settle(rows.ladders[r], source + lane, at + lane, target + lane);
       });
     }

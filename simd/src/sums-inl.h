@@ -94,8 +94,8 @@ HWY_INLINE Sums<Lanes> sums_of_branch(const T* x, std::size_t vectors, typename 
 }
 
 template <class Lanes, bool kCentred, bool kShifted, class T>
-Sums<Lanes> sums_of_tree(const T* x, std::size_t vectors, typename Sums<Lanes>::V shift) {
-  if (HWY_LIKELY(vectors <= branch_vectors)) return sums_of_branch<Lanes, kCentred, kShifted>(x, vectors, shift);
+HWY_NOINLINE Sums<Lanes> sums_of_tree(const T* x, std::size_t vectors, typename Sums<Lanes>::V shift) {
+  if (vectors <= branch_vectors) return sums_of_branch<Lanes, kCentred, kShifted>(x, vectors, shift);
   std::size_t left = branch_vectors;  // whole branches to the left, so that the tree is one of branches
   while (left * 2 < vectors) left *= 2;
   Sums<Lanes> sums = sums_of_tree<Lanes, kCentred, kShifted>(x, left, shift);
@@ -108,7 +108,8 @@ HWY_INLINE Sums<Lanes> sums_of(const T* x, std::size_t n, typename Sums<Lanes>::
   const typename Lanes::Tag tag;
   const std::size_t lanes = hn::Lanes(tag);
   const std::size_t vectors = n / lanes;
-  Sums<Lanes> sums = sums_of_tree<Lanes, kCentred, kShifted>(x, vectors, vshift);
+  Sums<Lanes> sums = HWY_LIKELY(vectors <= branch_vectors) ? sums_of_branch<Lanes, kCentred, kShifted>(x, vectors, vshift)
+                                                          : sums_of_tree<Lanes, kCentred, kShifted>(x, vectors, vshift);
   if (const std::size_t rest = n - vectors * lanes; rest != 0) {
     // The last whole vector without what has been counted, or a copy of less than a vector.
     T tail[HWY_MAX_BYTES / sizeof(float)] = {};
