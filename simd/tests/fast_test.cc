@@ -123,5 +123,33 @@ TEST_P(SimdFast, FlatGroupsGiveBeta) {
   }
 }
 
+// An infinite gain makes infinities, or NaN where x̂ is zero, and no NaN beside them.
+TEST_P(SimdFast, GainsThatAreNotFinite) {
+  const auto [op, format, params] = GetParam();
+  const std::vector<double> gains{1, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+                                  std::numeric_limits<double>::quiet_NaN(), testing::value(params, testing::layout(params).largest())};
+  Random random(20261130);
+  for (std::int64_t trial = 0; trial < 20; ++trial) {
+    Trial t = random_trial(random, op, format, params);
+    t.call.accuracy = Accuracy::fast;
+    t.inputs[Role::x] = filled_by_group(random, t.call, &x_families[0]);
+    t.inputs[Role::gamma] = filled(random, t.call, Role::gamma, families::ones);
+    for (std::size_t k = 0; k < parameters(t.call); ++k) {
+      t.inputs[Role::gamma]->set(k, testing::nearest(params, gains[(k + static_cast<std::size_t>(trial)) % gains.size()]));
+    }
+    t.note = "gains of all kinds";
+    const ByRole<Tensor> want = expected(t);
+    for (const std::int64_t target : usable_targets()) {
+      const OnTarget scope(target);
+      ByRole<Tensor> got;
+      ASSERT_TRUE(run(t, got));
+      for (std::size_t i = 0; i < got[Role::y]->size(); ++i) {
+        if (std::isfinite((*want[Role::y])[i])) continue;
+        ASSERT_EQ(got[Role::y]->bits(i), want[Role::y]->bits(i)) << hwy::TargetName(target) << " " << i << "\n" << text(t);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace norma::simd
