@@ -534,6 +534,59 @@ TEST_F(Program, ExplainsFlatRowsAndEveryOp) {
   }
 }
 
+TEST_F(Program, ChecksWhatHolds) {
+  const Outcome o = norma("check simd --cases 5 --junit report.xml");
+  EXPECT_EQ(o.status, 0) << o.out << o.err;
+  EXPECT_NE(o.out.find("agrees_with_reference"), std::string::npos);
+  const std::string xml = contents(at("report.xml"));
+  EXPECT_TRUE(xml.starts_with("<?xml")) << xml;
+  EXPECT_NE(xml.find("failures=\"0\""), std::string::npos) << xml;
+}
+
+TEST_F(Program, CheckShowsTheSmallestCaseAndReplaysIt) {
+  const Outcome o = norma("check mutant:unbiased-variance --law variance_one --json");
+  EXPECT_EQ(o.status, 1);
+  const json j = json::parse(o.out);
+  EXPECT_EQ(j["verdict"], "violated");
+  EXPECT_GE(j["must_violations"], 1);
+  const json& finding = j["laws"][0]["findings"][0];
+  const std::string line = finding["case"];
+  EXPECT_EQ(norma("check mutant:unbiased-variance --law variance_one --case '" + line + "'").status, 1);
+  EXPECT_EQ(norma("check reference --law variance_one --case '" + line + "'").status, 0);
+  // As a command, as printed.
+  const std::string command = finding["command"];
+  ASSERT_TRUE(command.starts_with("norma check ")) << command;
+  EXPECT_EQ(norma(command.substr(6)).status, 1);
+  const Outcome text = norma("check mutant:unbiased-variance --law variance_one");
+  EXPECT_NE(text.out.find("✗ variance_one"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find(command), std::string::npos) << text.out;
+  EXPECT_NE(norma("check mutant:unbiased-variance --law variance_one --markdown").out.find("| ✗ variance_one | must |"), std::string::npos);
+}
+
+TEST_F(Program, CheckStrictMinds) {
+  const std::string words = "check mutant:zero-unsigned --law signed_zero --cases 300";
+  EXPECT_EQ(norma(words).status, 0);
+  EXPECT_EQ(norma(words + " --strict").status, 1);
+}
+
+TEST_F(Program, CheckRefuses) {
+  expect_refusal("check smid", {"there is no subject \"smid\", did you mean simd?", "norma list subjects"});
+  expect_refusal("check mutant:tail-droped", {"did you mean tail-dropped?", "norma list mutants"});
+  expect_refusal("check simd --law mean_zeor", {"--law", "did you mean mean_zero?"});
+  expect_refusal("check simd --op layernorm", {"--op", "did you mean layer_norm?"});
+  expect_refusal("check simd --dtype f8_e4m3", {"--dtype", "f32, f16, bf16, f64"});
+  expect_refusal("check simd --shard 3/2", {"--shard", "I/N"});
+  expect_refusal("check simd --case 'layer_norm f32 x=f32[1]:3f800000'", {"--case", "--law"});
+  expect_refusal("check simd --law mean_zero --case 'layer_norm f32 x=f32[1]:3f8'", {"--case", "8 hexadecimal digits"});
+  expect_refusal("check simd --junit nowhere/report.xml", {"nowhere/report.xml", "cannot be written"});
+  expect_refusal("check simd --cases 0", {"--cases"});
+  for (const std::string words : {"check ./nowhere.so", "check 'exec:exit 3'"}) {
+    const Outcome o = norma(words);
+    EXPECT_EQ(o.status, 3) << words;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
+}
+
 TEST_F(Program, ListsWhatThereIs) {
   for (const std::string what : {"ops", "formats", "settings", "targets"}) {
     EXPECT_EQ(norma("list " + what).status, 0) << what;
@@ -617,7 +670,7 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   expect_refusal("explain 1 2 3 --shape 2,2", {"--shape 2,2", "3 numbers"});
   expect_refusal("explain 1 2 3 --gamma 1,2", {"--gamma", "expected 1 or 3"});
   expect_refusal("explain 1 2 --format f31", {"f31"});
-  expect_refusal("list oops", {"did you mean ops? (expected ops, formats, settings, targets)"});
+  expect_refusal("list oops", {"did you mean ops? (expected ops, formats, settings, targets, laws, subjects, mutants)"});
 }
 
 TEST_F(Program, TheFirstOfTheWorstIsTheFirstElement) {

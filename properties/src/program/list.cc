@@ -3,10 +3,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "norma/law.h"
+#include "norma/mutants.h"
 #include "norma/spec.h"
 #include "norma/targets.h"
 #include "program.h"
 #include "settings.h"
+#include "subjects.h"
 
 namespace norma::program {
 namespace {
@@ -51,6 +54,43 @@ nlohmann::ordered_json list_targets() {
   return rows;
 }
 
+nlohmann::ordered_json list_laws() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const properties::Law& law : properties::laws()) {
+    std::vector<std::string_view> names;
+    for (const Op op : law.wish().ops) names.push_back(info(op).name);
+    rows.push_back({{"law", law.slug},
+                    {"severity", law.severity == properties::Severity::must ? "must"
+                                 : law.by_design                            ? "must if declared"
+                                                                            : "should"},
+                    {"ops", names.empty() ? "all" : fmt::format("{}", fmt::join(names, " "))},
+                    {"statement", law.statement}});
+  }
+  return rows;
+}
+
+nlohmann::ordered_json list_subjects() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const properties::BuiltIn& subject : built_in_subjects()) {
+    rows.push_back({{"subject", subject.name}, {"what", subject.summary}, {"arithmetic", subject.words}});
+  }
+  rows.push_back({{"subject", "PATH.so"},
+                  {"what", "a shared library with norma/subject.h: properties/examples/subject.c"},
+                  {"arithmetic", "as it declares"}});
+  rows.push_back({{"subject", "exec:COMMAND"},
+                  {"what", "a program that speaks safetensors: properties/examples/subject.py"},
+                  {"arithmetic", "as it declares"}});
+  return rows;
+}
+
+nlohmann::ordered_json list_mutants() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const properties::Mutant& m : properties::mutants()) {
+    rows.push_back({{"mutant", m.name}, {"law", m.law}, {"report", m.report}, {"fault", m.fault}});
+  }
+  return rows;
+}
+
 std::string cell(const nlohmann::ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) return fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), " "));
@@ -80,8 +120,13 @@ void print(const nlohmann::ordered_json& rows) {
   }
 }
 
-constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 4> lists{
-    {{"ops", list_ops}, {"formats", list_formats}, {"settings", list_settings}, {"targets", list_targets}}};
+constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 7> lists{{{"ops", list_ops},
+                                                                                          {"formats", list_formats},
+                                                                                          {"settings", list_settings},
+                                                                                          {"targets", list_targets},
+                                                                                          {"laws", list_laws},
+                                                                                          {"subjects", list_subjects},
+                                                                                          {"mutants", list_mutants}}};
 
 int list(const std::string& what, bool json) {
   std::vector<std::string_view> names;
@@ -104,13 +149,13 @@ int list(const std::string& what, bool json) {
 }  // namespace
 
 void add_list(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("list", "What there is: ops, formats, settings, targets");
+  CLI::App* command = app.add_subcommand("list", "What there is: ops, formats, settings, targets, laws, subjects, mutants");
   struct Options {
     std::string what;
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("WHAT", options->what, "ops, formats, settings or targets")->required();
+  command->add_option("WHAT", options->what, "ops, formats, settings, targets, laws, subjects or mutants")->required();
   command->add_flag("--json", options->json, "print one JSON array")->disable_flag_override();
   command->callback([options, &chosen] { chosen = [options] { return list(options->what, options->json); }; });
 }

@@ -64,12 +64,12 @@ template <class Byte>
 Status check_view(const Spec& spec, Role role, const BasicView<Byte>& view, const Shape& x) {
   Result<Shape> expected = tensor_shape(spec, x, role);
   if (!expected.ok()) return expected.status();
-  if (!contiguous(view)) return not_offered(fmt::format("{} with gaps between its elements", name(role)));
+  const bool elements = role == Role::x || role == Role::residual || role == Role::y || role == Role::sum;
+  if (!elements && !contiguous(view)) return not_offered(fmt::format("{} with gaps between its elements", name(role)));
   if ((role == Role::gamma || role == Role::beta) && info(spec.op).grouping == Grouping::trailing) {
     const int axis = spec.effective_axis();
     return check_row(role, view.shape, x, static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(x.size()) : axis));
   }
-  const bool elements = role == Role::residual || role == Role::y || role == Role::sum;
   if (elements ? view.shape == x : without_ones(view.shape) == without_ones(*expected)) return {};
   return {Code::bad_shape, fmt::format("{} has shape {}: expected {}", name(role), to_text(view.shape), to_text(*expected))};
 }
@@ -194,6 +194,59 @@ Status set_extents(const Spec& spec, const Shape& x, simd::Call& call) {
   return {};
 }
 
+// Axes [from, to) of a tensor as one axis: its step, if it has one. A step that is wanted has to be that; of a single place any is.
+template <class Byte>
+std::optional<std::ptrdiff_t> joint_step(const BasicView<Byte>& view, std::ptrdiff_t from, std::ptrdiff_t to, std::ptrdiff_t wanted) {
+  std::ptrdiff_t step = wanted;
+  std::ptrdiff_t next = wanted;
+  for (std::ptrdiff_t i = to; i-- > from;) {
+    const auto at = static_cast<std::size_t>(i);
+    if (view.shape[at] == 1) continue;
+    if (step == 0) step = next = view.strides[at];
+    if (view.strides[at] != next) return std::nullopt;
+    next *= view.shape[at];
+  }
+  return step;
+}
+
+// The step from one row to the next of x, residual, sum or y: a row is what lies contiguous (simd.h). With `as_last`, of a tensor of
+// [cases, channels, positions...] whose channels lie contiguous.
+template <class Byte>
+Status set_stride(const Spec& spec, Role role, const BasicView<Byte>& view, bool as_last, std::ptrdiff_t& stride) {
+  if (view.strides.empty() || empty(view.shape))
+    return as_last ? not_offered(fmt::format("{} in another layout than x", name(role))) : Status{};
+  const auto rank = static_cast<std::ptrdiff_t>(view.shape.size());
+  const std::ptrdiff_t given = spec.effective_axis();
+  const std::ptrdiff_t axis = given < 0 ? given + rank : given;
+  std::optional<std::ptrdiff_t> step;
+  if (as_last) {
+    step = joint_step(view, axis, axis + 1, 1) ? joint_step(view, axis + 1, rank, 0) : std::nullopt;
+    const auto positions = static_cast<std::ptrdiff_t>(product(view.shape.begin() + axis + 1, view.shape.end()));
+    if (step && !joint_step(view, 0, axis, *step * positions)) step.reset();
+  } else {
+    step = joint_step(view, axis, rank, 1) ? joint_step(view, 0, axis, 0) : std::nullopt;
+  }
+  if (!step || *step < 0) return not_offered(fmt::format("{} with such gaps between its elements", name(role)));
+  stride = *step;
+  return {};
+}
+
+// Strides of all tensors like x, which have one layout.
+Status set_strides(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, simd::Call& call) {
+  const bool channels = info(spec.op).grouping != Grouping::trailing && call.layout == simd::Layout::channels_first;
+  bool as_last = false;
+  if (Status s = set_stride(spec, Role::x, *inputs[Role::x], false, call.x_stride); !s.ok()) {
+    as_last = channels && set_stride(spec, Role::x, *inputs[Role::x], true, call.x_stride).ok();
+    if (!as_last) return s;
+    call.layout = simd::Layout::channels_last;
+  }
+  Status status;
+  if (inputs[Role::residual]) status = set_stride(spec, Role::residual, *inputs[Role::residual], as_last, call.residual_stride);
+  if (status.ok() && outputs[Role::sum]) status = set_stride(spec, Role::sum, *outputs[Role::sum], as_last, call.sum_stride);
+  if (status.ok()) status = set_stride(spec, Role::y, *outputs[Role::y], as_last, call.y_stride);
+  return status;
+}
+
 }  // namespace
 
 struct Threads::Arena {
@@ -246,6 +299,7 @@ Status produce(const Spec& spec, Mode mode, const ByRole<ConstView>& inputs, con
   call.momentum = spec.momentum;
   if (Status s = set_formats(inputs, outputs, call); !s.ok()) return s;
   if (Status s = set_extents(spec, x, call); !s.ok()) return s;
+  if (Status s = set_strides(spec, inputs, outputs, call); !s.ok()) return s;
 
   const auto in = [&](Role role) -> const void* { return inputs[role] ? inputs[role]->data : nullptr; };
   const auto out = [&](Role role) -> void* { return outputs[role] ? outputs[role]->data : nullptr; };

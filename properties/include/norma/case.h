@@ -1,0 +1,64 @@
+// One call of a normalization as a test knows it: what is asked, the tensors that go in, and how they lie in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "norma/spec.h"
+#include "norma/status.h"
+#include "norma/tensor_file.h"
+
+namespace norma::properties {
+
+// How the tensors of a call lie in memory. None of it may change a value.
+struct Placement {
+  bool channels_last = false;  // x, residual, sum and y, of the ops with a channel axis: channels contiguous
+  std::int64_t row_gap = 0;    // elements between the end of a row (the last axis in memory) and the next one
+  std::int64_t offset = 0;     // elements between a multiple of 64 bytes and the first one
+  bool in_place = false;       // y where x is
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+struct Case {
+  Spec spec;
+  Format format = Format::f32;  // of y
+  ByRole<Tensor> inputs;        // contiguous, in logical order; running statistics are among them
+  Roles outputs{Role::y};       // what is asked for
+  Placement placement;
+  std::uint64_t salt = 0;  // what a law chooses at random (a permutation, a factor), it takes from this
+  std::string families;    // what the generator says of it; no part of the call
+
+  [[nodiscard]] const Tensor& x() const { return *inputs[Role::x]; }
+  [[nodiscard]] std::int64_t elements() const;
+};
+
+// Which group an element of x belongs to, and where it finds its gain and bias.
+struct Membership {
+  std::vector<std::int64_t> group;      // of each element of x
+  std::vector<std::int64_t> parameter;  // index into gamma and beta
+  std::int64_t groups = 0;
+};
+[[nodiscard]] Membership membership(const Case& c);
+
+// The bits, and the value, of an element of a tensor.
+[[nodiscard]] Bits bits_at(const Tensor& t, std::int64_t i);
+void set_bits(Tensor& t, std::int64_t i, Bits bits);
+[[nodiscard]] double value_at(const Tensor& t, std::int64_t i);  // exact in all formats
+[[nodiscard]] std::int64_t size_of(const Tensor& t);
+[[nodiscard]] Tensor tensor_of(Role role, Format format, Shape shape);  // zeros
+// The number nearest to a double.
+[[nodiscard]] Bits nearest_bits(Format format, double value);
+
+// A case on one line that reads back as the same case (but for `families`), for people to paste:
+//     layer_norm f32 x=f32[2,3]:3f800000,40000000,… gamma=f32[3]:… epsilon=0x1p-17 want=y,mean salt=7 gap=1
+// Equal elements in a row are written 3f800000*97.
+[[nodiscard]] std::string to_line(const Case& c);
+Result<Case> parse_case(std::string_view line);
+
+// The same as C++ for a test: the tensors as arrays of bits and the call of norma::compute.
+[[nodiscard]] std::string to_cpp(const Case& c);
+
+}  // namespace norma::properties

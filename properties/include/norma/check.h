@@ -1,0 +1,73 @@
+// The search: laws, each on as many generated cases as asked, against a subject; and what came of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "norma/law.h"
+
+namespace norma::properties {
+
+struct Settings {
+  std::uint64_t seed = 1;
+  std::int64_t cases = 200;       // a law
+  std::vector<std::string> laws;  // by slug; none: all
+  std::vector<Op> ops;            // none: all
+  std::vector<Format> formats;    // of x; none: f32, f16, bf16, f64
+  std::int64_t shard = 1, shards = 1;
+  bool stop_at_first = false;  // a law ends with its first `must` violation
+  std::function<void(std::int64_t steps)> progress;
+};
+
+struct Finding {
+  Case original, smallest;
+  std::string what;                     // of the smallest
+  Reply::Kind reply = Reply::Kind::ok;  // other than ok: the subject did not answer this call, which may not be the case's own
+};
+
+struct LawReport {
+  const Law* law = nullptr;
+  Severity severity = Severity::must;
+  std::int64_t held = 0, vacuous = 0, unsupported = 0;
+  std::int64_t broken = 0;  // in the law's severity
+  std::int64_t ranged = 0;  // broken where the standard model does not apply: `should`
+  std::optional<Finding> first, first_ranged;
+  std::map<std::string, std::int64_t> families;
+  std::map<std::string, std::int64_t> reasons;  // why cases were unsupported
+
+  [[nodiscard]] std::int64_t tested() const { return held + broken + ranged; }
+  // Most of what was generated said nothing.
+  [[nodiscard]] bool starved() const { return tested() + unsupported < vacuous; }
+};
+
+// What the exact values say of every y that was looked at.
+struct Accuracy {
+  std::int64_t elements = 0, correctly_rounded = 0, faithful = 0, within = 0;
+  double worst_ulp = 0, worst_margin = 0;  // of those to which the standard model applies
+  std::string worst_ulp_case, worst_margin_case;
+  std::array<std::int64_t, 24> histogram{};  // by log2 of the error in ulp: up to 1/2, 1, 2, 4, …
+};
+
+struct Report {
+  std::string subject;
+  std::string arithmetic;
+  Settings settings;
+  std::vector<LawReport> laws;
+  Accuracy accuracy;
+
+  [[nodiscard]] std::int64_t must_violations() const;
+  [[nodiscard]] std::int64_t should_violations() const;
+};
+
+Report check(Subject& subject, const Settings& settings);
+
+// One case through one law. `what` says what is wrong; empty where the law holds.
+Finding replay(Subject& subject, const Law& law, const Case& c);
+
+}  // namespace norma::properties

@@ -1,0 +1,76 @@
+// Subjects, laws, and the search for a case in which a subject breaks a law.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "norma/case.h"
+
+namespace norma::properties {
+
+// What a subject says of its arithmetic (subject.h): bounds and severities follow from it.
+struct Arithmetic {
+  enum class Algorithm : std::uint8_t { two_pass, single_pass, welford, correctly_rounded };
+  enum class Depth : std::uint8_t { sequential, lanes, pairwise };
+
+  std::optional<Format> compute, accumulate;  // none: f32, and f64 for f64
+  Algorithm algorithm = Algorithm::two_pass;
+  Depth depth = Depth::sequential;
+  std::int64_t lanes = 1;
+  std::vector<std::string> bitwise;  // laws that hold to the bit by design
+
+  [[nodiscard]] bool to_the_bit(std::string_view law) const;
+};
+Result<Arithmetic> parse_arithmetic(std::string_view words);
+[[nodiscard]] std::string to_words(const Arithmetic& arithmetic);
+
+// What came of a call.
+struct Reply {
+  enum class Kind : std::uint8_t {
+    ok,
+    unsupported,  // the subject says that it does not do this
+    refused,      // the subject says that something is wrong
+    crashed,      // its process ended
+    hung,         // it did not answer in time
+    misbehaved,   // it answered, but touched what it must not touch, left an output unwritten, or broke the protocol
+  };
+  Kind kind = Kind::ok;
+  std::string what;        // one line, for all kinds but ok
+  ByRole<Tensor> outputs;  // contiguous, in logical order; complete where ok
+};
+
+// Something that normalizes, behind a wall: whatever it does, a call comes back with a reply.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual const Arithmetic& arithmetic() const = 0;
+  virtual Reply run(const Case& c) = 0;
+};
+
+struct Limits {
+  std::chrono::milliseconds time{2000};       // a call
+  std::size_t memory = std::size_t{4} << 30;  // address space beyond what the harness itself takes; 0 for none
+};
+
+// A function in this program as a subject: it runs in a child process all the same. `normalize` computes the outputs that are given into
+// their memory, in the roles of subject.h: running statistics are views among the outputs only.
+struct BuiltIn {
+  std::string name;
+  std::string summary;
+  std::string words;  // its arithmetic, as in subject.h
+  // A status with Code::bad_parameter says that it does not do this.
+  std::function<Status(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs)> normalize;
+};
+Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits);
+// A shared library with norma/subject.h, and a program that speaks length-prefixed safetensors. The status says why it cannot be run.
+Result<std::unique_ptr<Subject>> start_library(const std::string& path, const Limits& limits);
+Result<std::unique_ptr<Subject>> start_program(const std::string& command, const Limits& limits);
+
+}  // namespace norma::properties

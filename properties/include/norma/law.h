@@ -1,0 +1,70 @@
+// Laws: what every correct normalization satisfies, each as a statement, the cases it can be asked of, and a check.
+#pragma once
+
+#include <rapidcheck.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "norma/generate.h"
+#include "norma/harness.h"
+#include "norma/truth.h"
+
+namespace norma::properties {
+
+struct Accuracy;  // check.h
+
+enum class Severity : std::uint8_t { must, should };
+
+struct Outcome {
+  enum class Kind : std::uint8_t {
+    holds,
+    vacuous,  // the case says nothing about the law
+    broken,
+  };
+  Kind kind = Kind::holds;
+  std::string what;    // where broken: which element, what it is, what was expected
+  bool range = false;  // where broken: the standard model does not apply, so that it is not a `must`
+};
+
+// One case on its way through a law. What a subject does not answer ends the check, by an exception that the search knows.
+class Trial {
+ public:
+  Trial(Subject& subject, Case c, Accuracy* accuracy);  // of every y that has to do with the case, where wanted
+
+  const Case base;
+  rc::Random random;  // from the salt: the law's own choices
+
+  [[nodiscard]] const Arithmetic& arithmetic() const { return subject_.arithmetic(); }
+  // The outputs of a case, complete.
+  ByRole<Tensor> run(const Case& c);
+  // The exact outputs, and the errors of `got`.
+  Truth truth(const Case& c, const ByRole<Tensor>& got);
+
+  struct Unanswered {
+    Case c;
+    Reply reply;
+  };
+
+ private:
+  Subject& subject_;
+  Accuracy* accuracy_;
+};
+
+struct Law {
+  std::string_view slug;
+  std::string_view statement;
+  Severity severity;
+  bool by_design;  // holds to the bit by the grace of an algorithm: `must` only for those who declare it, else `should`
+  Wish (*wish)();
+  Outcome (*check)(Trial& trial);
+
+  [[nodiscard]] Severity severity_for(const Arithmetic& arithmetic) const {
+    return by_design && arithmetic.to_the_bit(slug) ? Severity::must : severity;
+  }
+};
+[[nodiscard]] std::span<const Law> laws();
+
+}  // namespace norma::properties

@@ -1,0 +1,45 @@
+// The exact outputs of a case, and how far an honest subject of a given arithmetic may be from them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "norma/harness.h"
+
+namespace norma::properties {
+
+// How far from the exact value an output may be.
+//
+// For two_pass in the standard model fl(a∘b) = (a∘b)(1+δ), |δ| <= u, with γ_k = ku/(1−ku), A = mean|x|, v = σ² + ε, D = γ_{c+2}·A,
+// t = D/√(v+D²), c the depth of the sums and K = 9:
+//     |ŷ − y| <= |γ|·(t + |x̂|·(1 − 1/√(1+D²/v)) + γ_{c+K}·(|x̂| + t)) + γ_2·(|γ·x̂| + |β|) + ½ ulp
+// The mean's error η <= D enters through Σ(x − μ̂)² = n(σ² + η²), which is exact.
+// single_pass computes σ² as Σx²/n − μ̂², which is off by γ_{c+4}·(Σx²/n + μ²); welford's update loses g·σ·√(σ² + A²) + g²A² of it,
+// g = γ_{4c+9}, and D is γ_{2c+6}·A there: each step's mean is rounded, and what follows averages that out again. Where such a loss may
+// reach v nothing is promised. What is given in a format wider than the compute format is rounded once more. correctly_rounded is off by
+// nothing but its rounding.
+struct Element {
+  double exact = 0;    // rounded to a double
+  double xhat = 0;     // of y
+  double bound = 0;    // absolute, the last rounding included; infinite where nothing is promised
+  double error = 0;    // |got − exact|, in units in the last place of its format at the exact value
+  double ulp = 0;      // that unit
+  Bits rounded = 0;    // the correctly rounded value
+  bool range = false;  // a square or a sum leaves the range of the compute format: the standard model does not apply
+};
+
+// Of one output, element by element. Not finite exact values have error 0 where the reply is the same special value, else infinity.
+using Elements = std::vector<Element>;
+
+struct Truth {
+  ByRole<Elements> outputs;
+  double condition = 0;  // the largest mean|x|/√v of a group
+
+  [[nodiscard]] const Elements& y() const { return *outputs[Role::y]; }
+};
+
+// Of the outputs in the case; `error` where `got`, if it is given, has the tensor.
+Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole<Tensor>* got = nullptr);
+
+}  // namespace norma::properties

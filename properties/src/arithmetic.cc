@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <charconv>
+
+#include "norma/harness.h"
+
+namespace norma::properties {
+namespace {
+
+constexpr std::pair<std::string_view, Arithmetic::Algorithm> algorithms[] = {
+    {"two_pass", Arithmetic::Algorithm::two_pass},
+    {"single_pass", Arithmetic::Algorithm::single_pass},
+    {"welford", Arithmetic::Algorithm::welford},
+    {"correctly_rounded", Arithmetic::Algorithm::correctly_rounded},
+};
+
+Status bad(std::string_view word) { return {Code::bad_parameter, "profile: " + quote(word) + " is nothing that norma/subject.h knows"}; }
+
+}  // namespace
+
+bool Arithmetic::to_the_bit(std::string_view law) const { return std::find(bitwise.begin(), bitwise.end(), law) != bitwise.end(); }
+
+Result<Arithmetic> parse_arithmetic(std::string_view words) {
+  Arithmetic a;
+  while (!words.empty()) {
+    const std::string_view word = words.substr(0, words.find(' '));
+    words.remove_prefix(std::min(words.size(), word.size() + 1));
+    if (word.empty()) continue;
+    const std::string_view key = word.substr(0, word.find('='));
+    std::string_view value = word.substr(std::min(word.size(), key.size() + 1));
+    if (key == "compute" || key == "accumulate") {
+      const std::optional<Format> format = format_named(value);
+      if (!format || info(*format).width < 16) return bad(word);
+      (key == "compute" ? a.compute : a.accumulate) = format;
+    } else if (key == "algorithm") {
+      const auto* it = std::find_if(std::begin(algorithms), std::end(algorithms), [&](const auto& known) { return known.first == value; });
+      if (it == std::end(algorithms)) return bad(word);
+      a.algorithm = it->second;
+    } else if (key == "depth" && value == "n-1") {
+      a.depth = Arithmetic::Depth::sequential;
+    } else if (key == "depth" && value == "pairwise") {
+      a.depth = Arithmetic::Depth::pairwise;
+    } else if (key == "depth" && value.starts_with("n/")) {
+      a.depth = Arithmetic::Depth::lanes;
+      const char* end = value.data() + value.size();
+      const auto [stop, error] = std::from_chars(value.data() + 2, end, a.lanes);
+      if (error != std::errc() || stop != end || a.lanes < 1 || a.lanes > 1 << 20) return bad(word);
+    } else if (key == "bitwise") {
+      while (!value.empty()) {
+        const std::string_view law = value.substr(0, value.find(','));
+        value.remove_prefix(std::min(value.size(), law.size() + 1));
+        a.bitwise.emplace_back(law);
+      }
+    } else {
+      return bad(word);
+    }
+  }
+  return a;
+}
+
+std::string to_words(const Arithmetic& a) {
+  std::string words;
+  const auto add = [&](std::string_view key, std::string_view value) {
+    words += (words.empty() ? "" : " ") + std::string(key) + "=" + std::string(value);
+  };
+  if (a.compute) add("compute", info(*a.compute).name);
+  if (a.accumulate) add("accumulate", info(*a.accumulate).name);
+  for (const auto& [name, algorithm] : algorithms) {
+    if (a.algorithm == algorithm) add("algorithm", name);
+  }
+  if (a.algorithm != Arithmetic::Algorithm::correctly_rounded) {
+    add("depth", a.depth == Arithmetic::Depth::pairwise ? "pairwise"
+                 : a.depth == Arithmetic::Depth::lanes  ? "n/" + std::to_string(a.lanes)
+                                                        : "n-1");
+  }
+  std::string laws;
+  for (const std::string& law : a.bitwise) laws += (laws.empty() ? "" : ",") + law;
+  if (!laws.empty()) add("bitwise", laws);
+  return words;
+}
+
+}  // namespace norma::properties

@@ -1,0 +1,177 @@
+#include "norma/check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "laws/common.h"
+
+namespace norma::properties {
+namespace {
+
+std::vector<Law> all_laws() {
+  std::vector<Law> all;
+  for (const std::span<const Law> some : {laws_of_values, laws_of_symmetry, laws_of_affine, laws_of_structure, laws_of_memory}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+std::string_view word(Reply::Kind kind) {
+  static constexpr std::string_view words[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved"};
+  return words[static_cast<std::size_t>(kind)];
+}
+
+// A law's wish, cut down to what the user asked for; nothing where no op or format is left.
+std::optional<Wish> granted(const Law& law, const Settings& settings) {
+  Wish wish = law.wish();
+  const auto keep = [](auto& wanted, const auto& allowed) {
+    if (allowed.empty()) return true;
+    if (wanted.empty()) {
+      wanted = allowed;
+      return true;
+    }
+    std::erase_if(wanted, [&](const auto& w) { return std::find(allowed.begin(), allowed.end(), w) == allowed.end(); });
+    return !wanted.empty();
+  };
+  if (!keep(wish.ops, settings.ops) || !keep(wish.formats, settings.formats)) return std::nullopt;
+  return wish;
+}
+
+struct Verdict {
+  Outcome outcome;
+  Reply::Kind reply = Reply::Kind::ok;
+};
+
+Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* accuracy) {
+  try {
+    Trial trial(subject, c, accuracy);
+    return {law.check(trial)};
+  } catch (const Trial::Unanswered& u) {
+    const bool own = u.reply.kind == Reply::Kind::unsupported;
+    return {broken(own ? u.reply.what : std::string(word(u.reply.kind)) + ": " + u.reply.what), u.reply.kind};
+  }
+}
+
+bool counts(const Verdict& v) { return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported; }
+
+// The smallest case of the same fault: greedily, the first that fails as well.
+Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict) {
+  Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply};
+  const bool range = verdict.outcome.range;
+  // What hangs costs its time limit each time.
+  int budget = verdict.reply == Reply::Kind::hung ? 8 : 1500;
+  for (bool found = true; found && budget > 0;) {
+    found = false;
+    rc::Seq<rc::Shrinkable<Case>> candidates = from.shrinks();
+    while (budget-- > 0) {
+      rc::Maybe<rc::Shrinkable<Case>> next = candidates.next();
+      if (!next) break;
+      const Verdict v = verdict_of(subject, law, next->value(), nullptr);
+      if (!counts(v) || v.outcome.range != range || v.reply != verdict.reply) continue;
+      from = *next;
+      finding.smallest = from.value();
+      finding.what = v.outcome.what;
+      found = true;
+      break;
+    }
+  }
+  return finding;
+}
+
+}  // namespace
+
+std::span<const Law> laws() {
+  static const std::vector<Law> all = all_laws();
+  return all;
+}
+
+Trial::Trial(Subject& subject, Case c, Accuracy* accuracy)
+    : base(std::move(c)), random(rc::Random::Key{base.salt, 0x6c6177, 0, 0}), subject_(subject), accuracy_(accuracy) {}
+
+ByRole<Tensor> Trial::run(const Case& c) {
+  Reply reply = subject_.run(c);
+  if (reply.kind != Reply::Kind::ok) throw Unanswered{c, std::move(reply)};
+  return std::move(reply.outputs);
+}
+
+Truth Trial::truth(const Case& c, const ByRole<Tensor>& got) {
+  Result<Truth> truth = truth_of(c, arithmetic(), &got);
+  if (!truth.ok()) throw Unanswered{c, {Reply::Kind::unsupported, "the reference: " + truth.status().message, {}}};
+  if (accuracy_ != nullptr && got[Role::y]) {
+    Accuracy& a = *accuracy_;
+    for (std::size_t i = 0; i < truth->y().size(); ++i) {
+      const Element& e = truth->y()[i];
+      const Bits bits = bits_at(*got[Role::y], static_cast<std::int64_t>(i));
+      if (e.range || !std::isfinite(e.exact)) continue;
+      const bool same = same_number(c.format, bits, e.rounded);
+      a.elements += 1;
+      a.correctly_rounded += same;
+      a.faithful += same || e.error < 1;
+      a.within += within_bound(e, c.format, bits);
+      const int bin = same ? 0 : std::isinf(e.error) ? 23 : std::clamp(static_cast<int>(std::ceil(std::log2(e.error))) + 2, 1, 23);
+      a.histogram[static_cast<std::size_t>(bin)] += 1;
+      if (!same && e.error > a.worst_ulp) a.worst_ulp = e.error, a.worst_ulp_case = to_line(c);
+      const double margin = same ? 0 : e.error * e.ulp / e.bound;
+      if (margin > a.worst_margin) a.worst_margin = margin, a.worst_margin_case = to_line(c);
+    }
+  }
+  return std::move(*truth);
+}
+
+Report check(Subject& subject, const Settings& settings) {
+  Report report{subject.name(), to_words(subject.arithmetic()), settings, {}, {}};
+  report.settings.progress = nullptr;
+  std::uint64_t stream = 0;
+  for (const Law& law : laws()) {
+    ++stream;  // of its own, so that a law alone sees the cases that it sees among all
+    if (!settings.laws.empty() && std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
+    const std::optional<Wish> wish = granted(law, settings);
+    if (!wish) continue;
+    LawReport& r = report.laws.emplace_back();
+    r.law = &law;
+    r.severity = law.severity_for(subject.arithmetic());
+    for (std::int64_t i = settings.shard - 1; i < settings.cases; i += settings.shards) {
+      if (settings.progress) settings.progress(1);
+      // What says nothing about the law is drawn again, a few times.
+      for (int attempt = 0; attempt < 8; ++attempt) {
+        const rc::Shrinkable<Case> generated =
+            generate(*wish, settings.seed * 1000003 + stream, static_cast<std::uint64_t>(i * 8 + attempt));
+        const Case c = generated.value();
+        const Verdict v = verdict_of(subject, law, c, &report.accuracy);
+        if (v.outcome.kind == Outcome::Kind::vacuous) {
+          if (attempt == 7) ++r.vacuous;
+          continue;
+        }
+        ++r.families[c.families.substr(0, c.families.find(','))];
+        if (v.reply == Reply::Kind::unsupported) {
+          ++r.unsupported;
+          ++r.reasons[v.outcome.what];
+        } else if (v.outcome.kind == Outcome::Kind::holds) {
+          ++r.held;
+        } else {
+          ++(v.outcome.range ? r.ranged : r.broken);
+          std::optional<Finding>& first = v.outcome.range ? r.first_ranged : r.first;
+          if (!first) first = shrunk(subject, law, generated, v);
+        }
+        break;
+      }
+      if (settings.stop_at_first && r.broken != 0 && r.severity == Severity::must) break;
+    }
+  }
+  return report;
+}
+
+Finding replay(Subject& subject, const Law& law, const Case& c) {
+  const Verdict v = verdict_of(subject, law, c, nullptr);
+  return {c, c, v.outcome.kind == Outcome::Kind::broken ? v.outcome.what : "", v.reply};
+}
+
+std::int64_t Report::must_violations() const {
+  return std::count_if(laws.begin(), laws.end(), [](const LawReport& r) { return r.severity == Severity::must && r.broken != 0; });
+}
+std::int64_t Report::should_violations() const {
+  return std::count_if(laws.begin(), laws.end(),
+                       [](const LawReport& r) { return r.ranged != 0 || (r.severity == Severity::should && r.broken != 0); });
+}
+
+}  // namespace norma::properties

@@ -1,0 +1,170 @@
+// Laws about gain and bias.
+#include "common.h"
+#include "norma/reference.h"
+
+namespace norma::properties {
+namespace {
+
+// y as the exact values say, given what `other` gave: within both bounds.
+Outcome related(Trial& t, const Case& other, std::string_view law) {
+  const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
+  const Truth of_a = t.truth(t.base, a), of_b = t.truth(other, b);
+  std::optional<Outcome> off = first_off(
+      y_of(b), of_b, law,
+      [&](std::int64_t i) {
+        const auto at = static_cast<std::size_t>(i);
+        return value_at(y_of(a), i) + (of_b.y()[at].exact - of_a.y()[at].exact);
+      },
+      [&](std::int64_t i) { return room(of_a.y()[static_cast<std::size_t>(i)]) + room(of_b.y()[static_cast<std::size_t>(i)]); });
+  return off ? *off : holds();
+}
+
+Case with_parameter(const Case& c, Role role, double value) {
+  Case to = c;
+  const Tensor& like = c.inputs[role] ? *c.inputs[role] : *c.inputs[role == Role::gamma ? Role::beta : Role::gamma];
+  to.inputs[role] = tensor_of(role, like.format, like.shape);
+  return with(to, role, [&](std::int64_t) { return nearest_bits(like.format, value); });
+}
+
+Outcome gain_zero_is_beta(Trial& t) {
+  Case c = with_parameter(t.base, Role::gamma, 0);
+  c.spec.profile = {};
+  const ByRole<Tensor> got = t.run(c);
+  const Membership m = membership(c);
+  for (std::int64_t i = 0; i < c.elements(); ++i) {
+    const double beta = value_at(*c.inputs[Role::beta], m.parameter[static_cast<std::size_t>(i)]);
+    if (value_at(y_of(got), i) != beta) return broken(show(y_of(got), i) + ", but γ is 0 and β " + std::to_string(beta));
+  }
+  return holds();
+}
+
+// γ·2^k without a bias gives y·2^k, to the bit, as long as nothing leaves the normal range.
+Outcome gain_power_of_two(Trial& t) {
+  Case a = t.base;
+  a.inputs[Role::beta].reset();
+  a.spec.profile = {};
+  const int k = static_cast<int>(t.random.next() % 9) - 4;
+  const Format f = a.inputs[Role::gamma]->format;
+  const double least = std::ldexp(1.0, std::max(info(f).min_exponent(), info(a.format).min_exponent()) + 8);
+  for (const double g : values(*a.inputs[Role::gamma])) {
+    if (g != 0 && !(std::fabs(g) >= least && std::fabs(g) < 1 / least)) return vacuous();
+  }
+  const Case b = with(a, Role::gamma, [&](std::int64_t i) { return nearest_bits(f, std::ldexp(value_at(*a.inputs[Role::gamma], i), k)); });
+  const ByRole<Tensor> ya = t.run(a), yb = t.run(b);
+  for (std::int64_t i = 0; i < a.elements(); ++i) {
+    const double v = value_at(y_of(ya), i), w = std::ldexp(v, k);
+    const double smallest = std::ldexp(1.0, info(a.format).min_exponent()), most = std::ldexp(1.0, info(a.format).max_exponent());
+    if (v != 0 && !(std::fabs(v) >= smallest && std::fabs(w) >= smallest && std::fabs(v) < most && std::fabs(w) < most)) continue;
+    if (v == 0 || value_at(y_of(yb), i) == w) continue;
+    return broken(show(y_of(yb), i) + ", but " + show(y_of(ya), i) + " before γ was multiplied by 2^" + std::to_string(k));
+  }
+  return holds();
+}
+
+// y is linear in γ and β, exactly: twice the one, and the other changed.
+Outcome affine_linear(Trial& t) {
+  if (t.base.spec.profile != Profile{}) return vacuous();
+  Case other = with(t.base, Role::gamma, [&](std::int64_t i) {
+    return nearest_bits(t.base.inputs[Role::gamma]->format, 2 * value_at(*t.base.inputs[Role::gamma], i));
+  });
+  other = with(other, Role::beta, [&](std::int64_t i) {
+    return nearest_bits(t.base.inputs[Role::beta]->format, 1 - value_at(*t.base.inputs[Role::beta], i));
+  });
+  return related(t, other, "2γx̂ + 1 − β");
+}
+
+// No gain is a gain of one, no bias a bias of zero.
+Outcome affine_absent_is_identity(Trial& t) {
+  Case a = with_parameter(with_parameter(t.base, Role::gamma, 1), Role::beta, 0);
+  a.spec.profile = {};
+  Case b = a;
+  b.inputs[Role::gamma].reset();
+  b.inputs[Role::beta].reset();
+  const ByRole<Tensor> ya = t.run(a), yb = t.run(b);
+  const Truth truth = t.truth(a, ya);
+  std::optional<Outcome> off = first_off(
+      y_of(yb), truth, "as with γ = 1 and β = 0", [&](std::int64_t i) { return value_at(y_of(ya), i); },
+      [&](std::int64_t i) { return 2 * truth.y()[static_cast<std::size_t>(i)].bound; });
+  return off ? *off : holds();
+}
+
+// γ_j and β_j touch what is theirs and nothing else, to the bit.
+Outcome parameter_locality(Trial& t) {
+  const std::int64_t count = size_of(*t.base.inputs[Role::gamma]);
+  if (count < 2) return vacuous();
+  const auto j = static_cast<std::int64_t>(t.random.next() % static_cast<std::uint64_t>(count));
+  Case other = t.base;
+  for (const Role role : {Role::gamma, Role::beta}) {
+    set_bits(*other.inputs[role], j, nearest_bits(other.inputs[role]->format, value_at(*t.base.inputs[role], j) + 3));
+  }
+  const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
+  const Membership m = membership(t.base);
+  const Truth of_b = t.truth(other, b);
+  for (std::int64_t i = 0; i < t.base.elements(); ++i) {
+    if (m.parameter[static_cast<std::size_t>(i)] == j) {
+      const Element& e = of_b.y()[static_cast<std::size_t>(i)];
+      if (!within_bound(e, t.base.format, bits_at(y_of(b), i)))
+        return broken(show(y_of(b), i) + " after its γ and β were changed", e.range);
+    } else if (!same_number(t.base.format, bits_at(y_of(a), i), bits_at(y_of(b), i))) {
+      return broken(show(y_of(b), i) + ", but " + show(y_of(a), i) + " before γ[" + std::to_string(j) +
+                    "] was changed, which is not its own");
+    }
+  }
+  return holds();
+}
+
+// γ = 1/rstd and β = μ undo a normalization, up to their own rounding.
+Outcome affine_undo(Trial& t) {
+  Case c = t.base;
+  c.spec.profile = {};
+  c.inputs[Role::gamma].reset();
+  c.inputs[Role::beta].reset();
+  const bool by_row = info(c.spec.op).grouping == Grouping::trailing;
+  if (by_row) c = rows_of(c, 0, 1);
+  if (c.elements() == 0) return vacuous();
+  Case asked = c;
+  asked.outputs = Roles{Role::y, Role::mean, Role::rstd};
+  const Result<Truth> statistics = truth_of(asked, t.arithmetic());
+  if (!statistics.ok()) return vacuous();
+  const Elements &mean = *statistics->outputs[Role::mean], &rstd = *statistics->outputs[Role::rstd];
+  const Result<Shape> shape = tensor_shape(c.spec, c.x().shape, Role::gamma);
+  if (!shape.ok()) return vacuous();
+  for (const Role role : {Role::gamma, Role::beta}) {
+    c.inputs[role] = tensor_of(role, c.format, *shape);
+    c = with(c, role, [&](std::int64_t k) {
+      const auto g = by_row ? 0 : static_cast<std::size_t>(k);
+      return nearest_bits(c.format, role == Role::gamma ? 1 / rstd[g].exact : mean[g].exact);
+    });
+  }
+  const ByRole<Tensor> got = t.run(c);
+  const Truth truth = t.truth(c, got);
+  std::optional<Outcome> off = first_off(
+      y_of(got), truth, "x again, undone by γ and β", [&](std::int64_t i) { return value_at(c.x(), i); },
+      [&](std::int64_t i) {
+        const Element& e = truth.y()[static_cast<std::size_t>(i)];
+        return room(e) + std::fabs(e.exact - value_at(c.x(), i));  // what the rounding of γ and β makes, exactly
+      });
+  return off ? *off : holds();
+}
+
+Wish both_parameters() { return {.tame = true, .affine = Affine::both}; }
+Wish both_plain() { return {.tame = true, .affine = Affine::both, .plain_profile = true}; }
+
+constexpr Law table[] = {
+    {"gain_zero_is_beta", "where γ is 0, y is β", Severity::must, false, both_plain, gain_zero_is_beta},
+    {"gain_power_of_two", "γ·2^k without a bias gives y·2^k, to the bit", Severity::must, false, both_plain, gain_power_of_two},
+    {"affine_linear", "y is linear in γ and β", Severity::must, false, both_plain, affine_linear},
+    {"affine_absent_is_identity", "no γ is γ = 1, no β is β = 0", Severity::must, false, both_plain, affine_absent_is_identity},
+    {"parameter_locality", "γ_j and β_j touch only the elements that are theirs", Severity::must, false, both_parameters,
+     parameter_locality},
+    {"affine_undo_row", "γ = √(σ²+ε) and β = μ give a row of layer_norm back; two rows that differ cannot both come back", Severity::must,
+     false, [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .plain_profile = true}; }, affine_undo},
+    {"affine_undo_batch", "γ = √(σ²+ε) and β = μ of the batch give x back, all of it", Severity::must, false,
+     [] { return Wish{.ops = {Op::batch_norm_training}, .tame = true, .plain_profile = true}; }, affine_undo},
+};
+
+}  // namespace
+
+const std::span<const Law> laws_of_affine = table;
+
+}  // namespace norma::properties

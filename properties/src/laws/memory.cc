@@ -1,0 +1,79 @@
+// Laws about memory: where tensors lie may change nothing, and nobody writes beside them. Overruns, changed inputs and unwritten outputs
+// are seen by what runs the subject, whatever the law; the ones here look where they are likely.
+#include "common.h"
+
+namespace norma::properties {
+namespace {
+
+// The same call with tensors lying as `place` says, against plain memory.
+template <class Place>
+Outcome placed(Trial& t, std::string_view law, bool bits, const Place& place) {
+  Case plain = t.base, other = t.base;
+  plain.placement = {};
+  other.placement = {};
+  place(other.placement);
+  const ByRole<Tensor> a = t.run(plain), b = t.run(other);
+  if (bits) {
+    std::optional<Outcome> off = first_difference(y_of(b), y_of(a), law);
+    return off ? *off : holds();
+  }
+  const Truth truth = t.truth(plain, b);
+  std::optional<Outcome> off = first_outside(truth, b, Role::y);
+  return off ? *off : holds();
+}
+
+Outcome strides_honoured(Trial& t) {
+  const auto gap = static_cast<std::int64_t>(1 + t.random.next() % 20);
+  return placed(t, "", false, [&](Placement& p) { p.row_gap = gap; });
+}
+Outcome layouts_agree(Trial& t) {
+  if (t.base.x().shape.size() < 3) return vacuous();
+  return placed(t, "", false, [](Placement& p) { p.channels_last = true; });
+}
+Outcome alignment(Trial& t) {
+  const auto offset = static_cast<std::int64_t>(1 + t.random.next() % 15);
+  return placed(t, "at a multiple of 64 bytes", true, [&](Placement& p) { p.offset = offset; });
+}
+Outcome alignment_in_bound(Trial& t) {
+  const auto offset = static_cast<std::int64_t>(1 + t.random.next() % 15);
+  return placed(t, "", false, [&](Placement& p) { p.offset = offset; });
+}
+Outcome in_place(Trial& t) {
+  return placed(t, "", false, [](Placement& p) { p.in_place = true; });
+}
+Outcome deterministic(Trial& t) {
+  const ByRole<Tensor> a = t.run(t.base), b = t.run(t.base);
+  std::optional<Outcome> off = first_difference(y_of(b), y_of(a), "the first time");
+  return off ? *off : holds();
+}
+// The search for those who write beside tensors: every offset from a vector, odd lengths, both ends against a wall.
+Outcome walls(Trial& t) {
+  Case c = t.base;
+  for (std::uint64_t salt = 0; salt < 2; ++salt) {
+    c.salt = salt;
+    t.run(c);
+  }
+  return holds();
+}
+
+Wish any_shape() { return {.tame = true, .statistics = true}; }
+Wish with_channels() {
+  return {.ops = {Op::batch_norm_training, Op::batch_norm_inference, Op::group_norm, Op::instance_norm}, .tame = true};
+}
+
+constexpr Law table[] = {
+    {"no_overrun", "nothing is read or written outside the tensors, and every output is written", Severity::must, false, any_shape, walls},
+    {"input_unchanged", "inputs are read", Severity::must, false, [] { return Wish{.tame = true, .residual = true}; }, walls},
+    {"in_place", "y may take the place of x", Severity::must, false, [] { return Wish{.tame = true}; }, in_place},
+    {"strides_honoured", "rows may lie apart", Severity::must, false, [] { return Wish{.tame = true}; }, strides_honoured},
+    {"layouts_agree", "channels may lie first or last", Severity::must, false, with_channels, layouts_agree},
+    {"alignment", "where a tensor starts does not show, to the bit", Severity::should, true, [] { return Wish{.tame = true}; }, alignment},
+    {"alignment_in_bound", "a tensor may start anywhere", Severity::must, false, [] { return Wish{.tame = true}; }, alignment_in_bound},
+    {"deterministic", "the same call gives the same bits", Severity::must, false, any_shape, deterministic},
+};
+
+}  // namespace
+
+const std::span<const Law> laws_of_memory = table;
+
+}  // namespace norma::properties

@@ -1,0 +1,232 @@
+// Laws about what a change of x does to y: shifts, scales, signs, orders.
+#include <algorithm>
+#include <numeric>
+
+#include "common.h"
+
+namespace norma::properties {
+namespace {
+
+// x + c, or x·2^k, as long as every sum and product is exact and stays far from the ends of the format.
+std::optional<Case> moved(const Case& c, double by) {
+  for (std::int64_t i = 0; i < c.elements(); ++i) {
+    const double sum = value_at(c.x(), i) + by;
+    if (sum - by != value_at(c.x(), i) || value_at({"",
+                                                    c.format,
+                                                    {1},
+                                                    [&] {
+                                                      Tensor t = tensor_of(Role::x, c.format, {1});
+                                                      set_bits(t, 0, nearest_bits(c.format, sum));
+                                                      return t.data;
+                                                    }()},
+                                                   0) != sum) {
+      return std::nullopt;
+    }
+  }
+  return with(c, Role::x, [&](std::int64_t i) { return nearest_bits(c.format, value_at(c.x(), i) + by); });
+}
+
+std::optional<Case> scaled(const Case& c, int k) {
+  const double least = std::ldexp(1.0, info(c.format).min_exponent()), most = std::ldexp(1.0, info(c.format).max_exponent());
+  for (std::int64_t i = 0; i < c.elements(); ++i) {
+    const double v = std::fabs(value_at(c.x(), i)), w = std::ldexp(v, k);
+    if (v != 0 && !(w >= least && w < most && v >= least)) return std::nullopt;
+  }
+  return with(c, Role::x, [&](std::int64_t i) { return nearest_bits(c.format, std::ldexp(value_at(c.x(), i), k)); });
+}
+
+// y of two cases of one shape differ as their exact values do, within both bounds; or not at all, to the bit.
+Outcome alike(Trial& t, const Case& other, std::string_view law, bool bits, double sign = 1) {
+  const ByRole<Tensor> a = t.run(t.base);
+  const ByRole<Tensor> b = t.run(other);
+  if (bits) {
+    Tensor want = y_of(a);
+    if (sign < 0) {
+      for (std::int64_t i = 0; i < size_of(want); ++i) set_bits(want, i, negated(want.format, bits_at(want, i)));
+    }
+    std::optional<Outcome> off = first_difference(y_of(b), want, law);
+    return off ? *off : holds();
+  }
+  const Truth of_a = t.truth(t.base, a), of_b = t.truth(other, b);
+  std::optional<Outcome> off = first_off(
+      y_of(b), of_b, law,
+      [&](std::int64_t i) {
+        const auto at = static_cast<std::size_t>(i);
+        return sign * value_at(y_of(a), i) + (of_b.y()[at].exact - sign * of_a.y()[at].exact);
+      },
+      [&](std::int64_t i) { return room(of_a.y()[static_cast<std::size_t>(i)]) + room(of_b.y()[static_cast<std::size_t>(i)]); });
+  return off ? *off : holds();
+}
+
+double some_shift(Trial& t) {
+  const double powers[] = {1, -2, 4, 16, -64, 256, 1024, 8192};
+  return powers[t.random.next() % std::size(powers)];
+}
+
+Outcome shift_invariance(Trial& t) {
+  const std::optional<Case> other = moved(t.base, some_shift(t));
+  return other ? alike(t, *other, "the same as without the shift", false) : vacuous();
+}
+
+// RMSNorm subtracts no mean: a shift that changes the exact value by more than the bounds has to change y.
+Outcome rms_norm_feels_shift(Trial& t) {
+  const std::optional<Case> other = moved(t.base, some_shift(t));
+  if (!other) return vacuous();
+  return alike(t, *other, "not what it was before the shift", false);
+}
+
+// ε goes with the scale: then nothing changes.
+std::optional<Case> scaled_with_epsilon(Trial& t) {
+  const int k = static_cast<int>(t.random.next() % 13) - 6;
+  std::optional<Case> other = scaled(t.base, k);
+  if (other) other->spec.epsilon = std::ldexp(t.base.spec.effective_epsilon(), 2 * k);
+  return other;
+}
+// To the bit only where no rounding of ε itself intervenes.
+bool binary_epsilon(const Case& c) {
+  const double e = c.spec.effective_epsilon();
+  return static_cast<double>(static_cast<float>(e)) == e;
+}
+
+Outcome scale_invariance(Trial& t) {
+  if (!binary_epsilon(t.base)) return vacuous();
+  const std::optional<Case> other = scaled_with_epsilon(t);
+  return other ? alike(t, *other, "for x and the root of ε not scaled by a power of two", true) : vacuous();
+}
+Outcome scale_invariance_in_bound(Trial& t) {
+  const std::optional<Case> other = scaled_with_epsilon(t);
+  return other ? alike(t, *other, "the same as unscaled", false) : vacuous();
+}
+
+Outcome scale_with_fixed_epsilon(Trial& t) {
+  const std::optional<Case> other = scaled(t.base, static_cast<int>(t.random.next() % 13) - 6);
+  return other ? alike(t, *other, "scaled by √((σ²+ε)/(σ²+ε/δ²))", false) : vacuous();
+}
+
+Outcome odd_symmetry(Trial& t) {
+  const auto flip = [](const Case& c, Role role) {
+    return with(c, role, [&](std::int64_t i) { return negated(c.inputs[role]->format, bits_at(*c.inputs[role], i)); });
+  };
+  Case other = flip(t.base, Role::x);
+  if (other.inputs[Role::beta]) other = flip(other, Role::beta);
+  if (other.inputs[Role::mean]) other = flip(other, Role::mean);
+  return alike(t, other, "minus what -x and -β give", true, -1);
+}
+
+Outcome epsilon_monotone(Trial& t) {
+  Case other = t.base;
+  other.spec.epsilon = t.base.spec.effective_epsilon() * 4 + 0x1p-10;
+  return alike(t, other, "smaller with a larger ε, by the exact factor", false);
+}
+
+// Another order of a group's elements, with their gain and bias, is the same order of y.
+Outcome permutation_equivariance(Trial& t) {
+  const Shape& shape = t.base.x().shape;
+  if (shape.size() != 2) return vacuous();
+  std::vector<std::int64_t> order(static_cast<std::size_t>(shape[1]));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[t.random.next() % i]);
+  Case other = with(t.base, Role::x, [&](std::int64_t i) {
+    return bits_at(t.base.x(), i / shape[1] * shape[1] + order[static_cast<std::size_t>(i % shape[1])]);
+  });
+  for (const Role role : {Role::gamma, Role::beta}) {
+    if (!t.base.inputs[role]) continue;
+    if (size_of(*t.base.inputs[role]) != shape[1]) return vacuous();
+    other = with(other, role, [&](std::int64_t i) { return bits_at(*t.base.inputs[role], order[static_cast<std::size_t>(i)]); });
+  }
+  const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
+  const Truth of_a = t.truth(t.base, a), of_b = t.truth(other, b);
+  const auto source = [&](std::int64_t i) { return i / shape[1] * shape[1] + order[static_cast<std::size_t>(i % shape[1])]; };
+  std::optional<Outcome> off = first_off(
+      y_of(b), of_b, "the same element as before the permutation", [&](std::int64_t i) { return value_at(y_of(a), source(i)); },
+      [&](std::int64_t i) { return room(of_a.y()[static_cast<std::size_t>(source(i))]) + room(of_b.y()[static_cast<std::size_t>(i)]); });
+  return off ? *off : holds();
+}
+
+// x followed by x has the same mean and variance.
+Outcome repetition(Trial& t) {
+  const Shape& shape = t.base.x().shape;
+  if (shape.size() != 2 || t.base.elements() == 0) return vacuous();
+  Case other = t.base;
+  const std::int64_t n = shape[1];
+  const auto doubled = [n](const Tensor& from, std::int64_t rows) {
+    Tensor to = from;
+    to.shape.back() = 2 * n;
+    to.data.resize(from.data.size() * 2);
+    for (std::int64_t i = 0; i < rows * 2 * n; ++i) set_bits(to, i, bits_at(from, i / (2 * n) * n + i % n));
+    return to;
+  };
+  other.inputs[Role::x] = doubled(t.base.x(), shape[0]);
+  for (const Role role : {Role::gamma, Role::beta}) {
+    if (other.inputs[role]) other.inputs[role] = doubled(*t.base.inputs[role], 1);
+  }
+  const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
+  const Truth of_a = t.truth(t.base, a), of_b = t.truth(other, b);
+  const auto source = [&](std::int64_t i) { return i / (2 * n) * n + i % n; };
+  std::optional<Outcome> off = first_off(
+      y_of(b), of_b, "the same as without the repetition", [&](std::int64_t i) { return value_at(y_of(a), source(i)); },
+      [&](std::int64_t i) { return room(of_a.y()[static_cast<std::size_t>(source(i))]) + room(of_b.y()[static_cast<std::size_t>(i)]); });
+  return off ? *off : holds();
+}
+
+// Without gain and bias y is an increasing function of x within a group: rounding is monotone.
+Outcome order_preserved(Trial& t) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Membership m = membership(t.base);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(t.base.elements()));
+  std::iota(order.begin(), order.end(), 0);
+  const std::vector<double> x = values(t.base.x()), y = values(y_of(got));
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
+    return m.group[i] != m.group[j] ? m.group[i] < m.group[j] : x[i] < x[j];
+  });
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    const auto i = static_cast<std::size_t>(order[k - 1]), j = static_cast<std::size_t>(order[k]);
+    if (m.group[i] != m.group[j] || !(x[i] <= x[j]) || !std::isfinite(y[i]) || !std::isfinite(y[j])) continue;
+    if (y[i] > y[j] || (x[i] == x[j] && y[i] != y[j])) {
+      return broken(show(y_of(got), order[k - 1]) + " and " + show(y_of(got), order[k]) + ", but x " +
+                    (x[i] == x[j] ? "is equal" : "is less"));
+    }
+  }
+  return holds();
+}
+
+const std::vector<Op> computing{Op::layer_norm, Op::rms_norm, Op::batch_norm_training, Op::group_norm, Op::instance_norm};
+Wish ordinary_of(std::vector<Op> ops) { return {.ops = std::move(ops), .tame = true, .plain_profile = true}; }
+Wish bare_rows() { return {.ops = {Op::layer_norm, Op::rms_norm}, .tame = true, .plain_profile = true}; }
+
+constexpr Law table[] = {
+    {"shift_invariance", "a constant added to a group changes nothing", Severity::must, false,
+     [] {
+       return ordinary_of({Op::layer_norm, Op::batch_norm_training, Op::group_norm, Op::instance_norm});
+     },
+     shift_invariance},
+    {"rms_norm_feels_shift", "rms_norm has no such invariance: a shift changes y by the exact amount", Severity::must, false,
+     [] { return ordinary_of({Op::rms_norm}); }, rms_norm_feels_shift},
+    {"scale_invariance", "x·2^k with ε·4^k gives the same bits", Severity::should, true, [] { return ordinary_of(computing); },
+     scale_invariance},
+    {"scale_invariance_in_bound", "x·2^k with ε·4^k gives the same within the bounds", Severity::must, false,
+     [] { return ordinary_of(computing); }, scale_invariance_in_bound},
+    {"scale_with_fixed_epsilon", "δx with the same ε gives y by the factor √((σ²+ε)/(σ²+ε/δ²))", Severity::must, false,
+     [] { return ordinary_of(computing); }, scale_with_fixed_epsilon},
+    {"odd_symmetry", "-x and -β give -y, to the bit", Severity::must, false, [] { return Wish{.tame = true, .plain_profile = true}; },
+     odd_symmetry},
+    {"epsilon_monotone", "a larger ε makes |x̂| smaller, by the exact factor", Severity::must, false, [] { return ordinary_of({}); },
+     epsilon_monotone},
+    {"permutation_equivariance", "the order of a group's elements does not matter", Severity::must, false, bare_rows,
+     permutation_equivariance},
+    {"repetition", "x followed by x has the outputs of x, twice", Severity::must, false, bare_rows, repetition},
+    {"order_preserved", "within a group, without gain and bias, a larger x has no smaller y", Severity::must, false,
+     [] {
+       Wish w = ordinary_of({});
+       w.affine = Affine::none;
+       return w;
+     },
+     order_preserved},
+};
+
+}  // namespace
+
+const std::span<const Law> laws_of_symmetry = table;
+
+}  // namespace norma::properties

@@ -1,0 +1,266 @@
+// Laws about the numbers themselves: the exact value, and what the paper says of mean, variance and size.
+#include "common.h"
+
+namespace norma::properties {
+namespace {
+
+Outcome agrees(Trial& t, std::initializer_list<Role> roles) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Truth truth = t.truth(t.base, got);
+  std::optional<Outcome> ranged;
+  for (const Role role : roles) {
+    if (std::optional<Outcome> off = first_outside(truth, got, role)) {
+      if (!off->range) return *off;
+      ranged = off;
+    }
+  }
+  return ranged ? *ranged : holds();
+}
+
+Outcome agrees_with_reference(Trial& t) { return agrees(t, {Role::y, Role::sum}); }
+Outcome auxiliary_outputs(Trial& t) { return agrees(t, {Role::mean, Role::rstd}); }
+Outcome running_update(Trial& t) { return agrees(t, {Role::running_mean, Role::running_variance}); }
+
+// Σ over each group of what `of` makes of ŷ and of y, which `room` says may differ.
+template <class Of, class Room>
+Outcome group_means(Trial& t, std::string_view what, const Of& of, const Room& room) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Truth truth = t.truth(t.base, got);
+  const Membership m = membership(t.base);
+  struct Sums {
+    double n = 0, got = 0, exact = 0, room = 0;
+    bool range = false;
+  };
+  std::vector<Sums> sums(static_cast<std::size_t>(m.groups));
+  for (std::size_t i = 0; i < truth.y().size(); ++i) {
+    Sums& s = sums[static_cast<std::size_t>(m.group[i])];
+    const Element& e = truth.y()[i];
+    const double v = of(value_at(y_of(got), static_cast<std::int64_t>(i)));
+    s.n += 1, s.got += v, s.exact += of(e.exact), s.room += room(e) + 0x1p-50 * (std::fabs(v) + 1), s.range |= e.range;
+  }
+  for (std::size_t g = 0; g < sums.size(); ++g) {
+    const Sums& s = sums[g];
+    if (s.n == 0 || std::isinf(s.room) || std::fabs(s.got - s.exact) <= s.room) continue;
+    char text[200];
+    std::snprintf(text, sizeof text, "group %zu: %.*s %.9g, expected %.9g ± %.3g", g, static_cast<int>(what.size()), what.data(),
+                  s.got / s.n, s.exact / s.n, s.room / s.n);
+    return broken(text, s.range);
+  }
+  return holds();
+}
+
+Outcome mean_zero(Trial& t) {
+  return group_means(
+      t, "mean", [](double v) { return v; }, [](const Element& e) { return e.bound; });
+}
+Outcome mean_square(Trial& t) {
+  return group_means(
+      t, "mean square", [](double v) { return v * v; }, [](const Element& e) { return e.bound * (2 * std::fabs(e.exact) + e.bound); });
+}
+
+// |x̂| <= √(n−1), and √n without centring: what no input exceeds.
+Outcome bounded_output(Trial& t) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Truth truth = t.truth(t.base, got);
+  const Membership m = membership(t.base);
+  const double n = static_cast<double>(t.base.elements()) / static_cast<double>(m.groups);
+  const double most = std::sqrt(info(t.base.spec.op).centred ? n - 1 : n);
+  for (std::int64_t i = 0; i < t.base.elements(); ++i) {
+    const Element& e = truth.y()[static_cast<std::size_t>(i)];
+    if (std::fabs(value_at(y_of(got), i)) <= (most + e.bound) * (1 + 1e-12) || std::isinf(e.bound)) continue;
+    return broken(show(y_of(got), i) + ", but no |x̂| of " + std::to_string(static_cast<std::int64_t>(n)) + " elements exceeds √" +
+                      std::to_string(static_cast<std::int64_t>(most * most + 0.5)),
+                  e.range);
+  }
+  return holds();
+}
+
+Outcome flat_row_finite(Trial& t) {
+  const ByRole<Tensor> got = t.run(t.base);
+  for (std::int64_t i = 0; i < t.base.elements(); ++i) {
+    if (!std::isfinite(value_at(y_of(got), i))) return broken(show(y_of(got), i) + " for a flat group and ε > 0");
+  }
+  return holds();
+}
+
+// A running variance takes no square and no reciprocal of n − 1 from one value.
+Outcome batch_of_one(Trial& t) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Truth truth = t.truth(t.base, got);
+  if (std::optional<Outcome> off = first_outside(truth, got, Role::y)) return *off;
+  for (const Role role : {Role::running_mean, Role::running_variance}) {
+    if (!got[role]) continue;
+    for (std::int64_t i = 0; i < size_of(*got[role]); ++i) {
+      if (!std::isfinite(value_at(*got[role], i))) return broken(show(*got[role], i) + " after a batch of one value");
+    }
+  }
+  return holds();
+}
+
+// Which sign a zero has.
+Outcome signed_zero(Trial& t) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Truth truth = t.truth(t.base, got);
+  for (std::int64_t i = 0; i < t.base.elements(); ++i) {
+    const Element& e = truth.y()[static_cast<std::size_t>(i)];
+    const Bits bits = bits_at(y_of(got), i);
+    const bool zeros = decode(t.base.format, bits).kind == Kind::finite && (bits & ~info(t.base.format).sign_bit()) == 0 && e.exact == 0;
+    if (zeros && bits != e.rounded) return broken(show(y_of(got), i) + ", but " + to_shortest(t.base.format, e.rounded) + " by IEEE 754");
+  }
+  return holds();
+}
+
+// Where the exact value is a number, so is the answer; where it is none, neither is the answer.
+Outcome range(Trial& t) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Truth truth = t.truth(t.base, got);
+  for (std::int64_t i = 0; i < t.base.elements(); ++i) {
+    const Element& e = truth.y()[static_cast<std::size_t>(i)];
+    const bool finite = decode(t.base.format, e.rounded).kind == Kind::finite;
+    if (finite && !std::isfinite(value_at(y_of(got), i)) && !within_bound(e, t.base.format, bits_at(y_of(got), i))) {
+      return broken(show(y_of(got), i) + ", exactly " + to_shortest(t.base.format, e.rounded), true);
+    }
+  }
+  return holds();
+}
+
+Outcome non_finite_contained(Trial& t) {
+  const ByRole<Tensor> got = t.run(t.base);
+  const Truth truth = t.truth(t.base, got);
+  const Membership m = membership(t.base);
+  for (std::int64_t i = 0; i < t.base.elements(); ++i) {
+    const Element& e = truth.y()[static_cast<std::size_t>(i)];
+    const Bits bits = bits_at(y_of(got), i);
+    const bool number = decode(t.base.format, bits).kind != Kind::nan;
+    const bool should = decode(t.base.format, e.rounded).kind != Kind::nan;
+    if (number != should) {
+      return broken(show(y_of(got), i) + ", exactly " + to_shortest(t.base.format, e.rounded) + ": what is not finite stays in its group",
+                    e.range);
+    }
+    if (should && !within_bound(e, t.base.format, bits)) return broken(show(y_of(got), i) + ", beside a group that is not finite", e.range);
+  }
+  return holds();
+}
+
+Wish tame() { return {.tame = true}; }
+Wish everything() { return {.residual = true, .epsilon_zero = true}; }
+Wish statistics() { return {.tame = true, .statistics = true}; }
+Wish training() { return {.ops = {Op::batch_norm_training}, .tame = true, .statistics = true}; }
+Wish bare(std::vector<Op> ops) { return {.ops = std::move(ops), .tame = true, .affine = Affine::none, .plain_profile = true}; }
+Wish centred() { return bare({Op::layer_norm, Op::batch_norm_training, Op::group_norm, Op::instance_norm}); }
+Wish flat_groups() {
+  Wish w = tame();
+  w.ops = {Op::layer_norm, Op::batch_norm_training, Op::group_norm, Op::instance_norm};
+  w.family = "flat";
+  w.plain_profile = true;
+  return w;
+}
+
+constexpr Law table[] = {
+    {"agrees_with_reference", "every output is within the proved bound of the exact value", Severity::must, false, everything,
+     agrees_with_reference},
+    {"auxiliary_outputs", "mean and rstd = 1/√(σ²+ε), not the variance, are within their bounds", Severity::must, false, statistics,
+     auxiliary_outputs},
+    {"running_update", "running statistics take in the batch by the declared momentum and estimator", Severity::must, false, training,
+     running_update},
+    {"mean_zero", "without gain and bias the mean of y is 0", Severity::must, false, centred, mean_zero},
+    {"variance_one", "without gain and bias the variance of y is σ²/(σ²+ε)", Severity::must, false, centred, mean_square},
+    {"mean_square_one", "without gain the mean square of y is m/(m+ε), m that of x", Severity::must, false,
+     [] { return bare({Op::rms_norm}); }, mean_square},
+    {"bounded_output", "|x̂| <= √(n−1), and √n without centring", Severity::must, false,
+     [] {
+       return bare({Op::layer_norm, Op::rms_norm, Op::group_norm, Op::instance_norm});
+     },
+     bounded_output},
+    {"flat_row_finite", "a group of equal elements has finite outputs where ε > 0", Severity::must, false, flat_groups, flat_row_finite},
+    {"flat_row_is_beta", "a group of equal elements gives the bias", Severity::must, false, flat_groups, agrees_with_reference},
+    {"batch_of_one", "a batch of one value gives the bias and leaves running statistics finite", Severity::must, false,
+     [] {
+       Wish w = training();
+       w.most_rows = w.most_n = 1;
+       return w;
+     },
+     batch_of_one},
+    {"epsilon_inside_root", "ε is where the profile says, inside the root: with σ² near ε it shows", Severity::must, false,
+     [] {
+       Wish w = tame();
+       w.family = "powers_of_two";
+       return w;
+     },
+     agrees_with_reference},
+    {"epsilon_zero", "ε = 0 means 0, not the least somebody allows", Severity::must, false,
+     [] {
+       Wish w = tame();
+       w.family = "small_integers";
+       w.epsilon_zero = true;
+       return w;
+     },
+     agrees_with_reference},
+    {"count_exact", "n elements are counted as n: rows of ones, and ramps, of any length", Severity::must, false,
+     [] {
+       Wish w = tame();
+       w.ops = {Op::layer_norm, Op::rms_norm};
+       w.most_rows = 2;
+       w.least_n = 120;
+       w.most_n = 4200;
+       w.family = "ramp";
+       w.plain_profile = true;
+       return w;
+     },
+     agrees_with_reference},
+    {"tails", "every length from 1 to 130, and powers of two ± 1", Severity::must, false,
+     [] {
+       Wish w = tame();
+       w.most_rows = 3;
+       w.most_n = 260;
+       w.family = "ramp";
+       return w;
+     },
+     agrees_with_reference},
+    {"large_n", "long groups are within the bound of their length", Severity::must, false,
+     [] {
+       Wish w = tame();
+       w.ops = {Op::layer_norm, Op::rms_norm};
+       w.most_rows = 1;
+       w.least_n = 4000;
+       w.most_n = 66000;
+       w.plain_profile = true;
+       return w;
+     },
+     agrees_with_reference},
+    {"mixed_formats", "parameters may have another format than x", Severity::must, false,
+     [] {
+       Wish w = tame();
+       w.mixed = true;
+       w.affine = Affine::both;
+       return w;
+     },
+     agrees_with_reference},
+    {"signed_zero", "a zero has the sign that IEEE 754 gives it", Severity::should, false, [] { return Wish{.plain_profile = true}; },
+     signed_zero},
+    {"subnormals_kept", "subnormal inputs and outputs are numbers, not zeros", Severity::should, false,
+     [] {
+       Wish w;
+       w.family = "subnormal";
+       w.plain_profile = true;
+       return w;
+     },
+     agrees_with_reference},
+    {"range", "what is exactly a number comes out as a number", Severity::should, false, [] { return Wish{.plain_profile = true}; }, range},
+    {"non_finite_contained", "NaN and infinity follow IEEE 754 and stay in their group", Severity::must, false,
+     [] {
+       Wish w;
+       w.finite = false;
+       w.plain_profile = true;
+       w.family = "non_finite";
+       w.ops = {Op::layer_norm, Op::rms_norm, Op::batch_norm_training, Op::group_norm, Op::instance_norm};
+       return w;
+     },
+     non_finite_contained},
+};
+
+}  // namespace
+
+const std::span<const Law> laws_of_values = table;
+
+}  // namespace norma::properties

@@ -1,0 +1,145 @@
+// Functions of this program, and shared libraries, as subjects.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "norma/subject.h"
+#include "wall.h"
+
+namespace norma::properties {
+namespace {
+
+template <class V>
+void views(const Slots& slots, ByRole<V>& to) {
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const Placed& p = slots[r];
+    if (!p.present) continue;
+    V& view = to[static_cast<Role>(r)].emplace();
+    view.format = p.format;
+    view.data = p.data;
+    view.shape.assign(p.shape.begin(), p.shape.begin() + p.rank);
+    view.strides.assign(p.strides.begin(), p.strides.begin() + p.rank);
+  }
+}
+
+Result<std::unique_ptr<Subject>> begun(Load load, Answer answer, const Limits& limits) {
+  auto subject = std::make_unique<Walled>(std::move(load), std::move(answer), limits);
+  if (Status status = subject->begin(); !status.ok()) return status;
+  return std::unique_ptr<Subject>(std::move(subject));
+}
+
+constexpr norma_format format_of(Format format) {
+  switch (format) {
+    case Format::f16:
+      return NORMA_F16;
+    case Format::bf16:
+      return NORMA_BF16;
+    case Format::f64:
+      return NORMA_F64;
+    default:
+      return NORMA_F32;
+  }
+}
+
+constexpr std::pair<Op, norma_op> op_codes[] = {
+    {Op::layer_norm, NORMA_LAYER_NORM},
+    {Op::rms_norm, NORMA_RMS_NORM},
+    {Op::batch_norm_training, NORMA_BATCH_NORM_TRAINING},
+    {Op::batch_norm_inference, NORMA_BATCH_NORM_INFERENCE},
+    {Op::group_norm, NORMA_GROUP_NORM},
+    {Op::instance_norm, NORMA_INSTANCE_NORM},
+};
+
+void call(const norma_subject& subject, Control& c) {
+  norma_call call{};
+  call.size = sizeof call;
+  call.op = -1;
+  for (const auto& [op, code] : op_codes) {
+    if (op == c.spec.op) call.op = code;
+  }
+  call.axis = c.spec.effective_axis();
+  call.groups = c.spec.groups.value_or(1);
+  call.epsilon = c.spec.effective_epsilon();
+  call.momentum = c.spec.momentum;
+  const Profile& p = c.spec.profile;
+  call.epsilon_outside = p.epsilon_placement == EpsilonPlacement::outside ? 1 : 0;
+  call.variance_unbiased = p.variance == Estimator::unbiased ? 1 : 0;
+  call.running_biased = p.running_variance == Estimator::biased ? 1 : 0;
+  call.momentum_of_old = p.momentum == Momentum::weight_of_old ? 1 : 0;
+  call.gain_offset = p.gain_offset ? 1 : 0;
+  call.cast_before_gain = p.cast_before_gain ? 1 : 0;
+  norma_tensor tensors[2 * role_count];
+  const auto tensor = [&](Slots& slots, Role role, std::size_t at) -> const norma_tensor* {
+    Placed& placed = slots[static_cast<std::size_t>(role)];
+    if (!placed.present) return nullptr;
+    tensors[at] = {format_of(placed.format), placed.rank, placed.shape.data(), placed.strides.data(), placed.data};
+    return &tensors[at];
+  };
+  std::size_t at = 0;
+  const auto input = [&](Role role) { return tensor(c.inputs, role, at++); };
+  const auto output = [&](Role role) { return tensor(c.results, role, at++); };
+  call.x = input(Role::x);
+  call.gamma = input(Role::gamma);
+  call.beta = input(Role::beta);
+  call.residual = input(Role::residual);
+  call.given_mean = input(Role::mean);
+  call.given_variance = input(Role::variance);
+  call.y = output(Role::y);
+  call.sum = output(Role::sum);
+  call.mean = output(Role::mean);
+  call.rstd = output(Role::rstd);
+  call.running_mean = output(Role::running_mean);
+  call.running_variance = output(Role::running_variance);
+  c.answer = subject.normalize(&call, c.message, sizeof c.message);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits) {
+  const Load load = [subject](Control& c) {
+    std::snprintf(c.name, sizeof c.name, "%s", subject.name.c_str());
+    std::snprintf(c.words, sizeof c.words, "%s", subject.words.c_str());
+    return std::string();
+  };
+  const Answer answer = [normalize = subject.normalize](Control& c) {
+    ByRole<ConstView> inputs;
+    ByRole<View> outputs;
+    views(c.inputs, inputs);
+    views(c.results, outputs);
+    const Status status = normalize(c.spec, inputs, outputs);
+    c.answer = status.ok() ? NORMA_OK : status.code == Code::bad_parameter ? NORMA_UNSUPPORTED : NORMA_ERROR;
+    std::snprintf(c.message, sizeof c.message, "%s", status.message.c_str());
+  };
+  return begun(load, answer, limits);
+}
+
+Result<std::unique_ptr<Subject>> start_library(const std::string& path, const Limits& limits) {
+  // In the child; the parent never loads it.
+  const auto subject = std::make_shared<const norma_subject*>(nullptr);
+  const Load load = [path, subject](Control& c) -> std::string {
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return printable(dlerror());
+    const auto entry = reinterpret_cast<const norma_subject* (*)()>(dlsym(library, "norma_get_subject"));
+    if (entry == nullptr) return printable(path) + ": exports no norma_get_subject (see norma/subject.h)";
+    const norma_subject* found = entry();
+    if (found == nullptr) return printable(path) + ": norma_get_subject() returned a null pointer";
+    if (found->version != NORMA_SUBJECT_VERSION) {
+      return printable(path) + ": made for version " + std::to_string(found->version) + " of norma/subject.h, expected " +
+             std::to_string(NORMA_SUBJECT_VERSION);
+    }
+    if (found->normalize == nullptr) return printable(path) + ": its normalize is a null pointer";
+    std::snprintf(c.name, sizeof c.name, "%s", found->name != nullptr ? found->name : path.c_str());
+    std::snprintf(c.words, sizeof c.words, "%s", found->profile != nullptr ? found->profile : "");
+    *subject = found;
+    return "";
+  };
+  const Answer answer = [subject](Control& c) { call(**subject, c); };
+  Result<std::unique_ptr<Subject>> started = begun(load, answer, limits);
+  if (!started.ok() && started.status().message.find(path) == std::string::npos) {
+    return Status{started.status().code, printable(path) + ": " + started.status().message};
+  }
+  return started;
+}
+
+}  // namespace norma::properties

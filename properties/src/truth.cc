@@ -1,0 +1,254 @@
+#include "norma/truth.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "norma/exact.h"
+#include "norma/reference.h"
+
+namespace norma::properties {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+double to_double(const Real& y) { return std::bit_cast<double>(round(y, Format::f64).bits); }
+
+// The unit in the last place at a value.
+double ulp_at(const Real& y, Format format) {
+  if (!y.finite()) return 0;
+  const Digits d = digits(y);
+  return std::ldexp(1.0, info(format).ulp_exponent(d.zero() ? info(format).min_exponent() : d.log2()));
+}
+
+double unit_roundoff(Format f) { return std::ldexp(1.0, -info(f).precision); }
+double gamma_of(double ku) { return ku < 1 ? ku / (1 - ku) : infinity; }
+
+// What the bounds need of a group.
+struct GroupFacts {
+  double n = 0;
+  double sum = 0, magnitude = 0, squares = 0, largest = 0;  // Σx, Σ|x|, Σx², max|x|
+  double mean = 0, variance = 0;                            // that the op uses, before epsilon
+};
+
+class Bounds {
+ public:
+  Bounds(const Case& c, const Arithmetic& a)
+      : case_(c),
+        op_(info(c.spec.op)),
+        arithmetic_(a),
+        compute_(a.compute.value_or(c.x().format == Format::f64 ? Format::f64 : Format::f32)),
+        u_(unit_roundoff(compute_)),
+        u_sum_(unit_roundoff(a.accumulate.value_or(compute_))) {}
+
+  // Constants of a group.
+  struct Constants {
+    double root = 1;      // 1/rstd
+    double t = 0;         // of the mean, in x̂
+    double shrink = 0;    // relative, of rstd, from the mean's error
+    double relative = 0;  // γ_{c+K}, and what the algorithm adds
+    double of_mean = 0;   // absolute
+    bool range = false;
+  };
+  [[nodiscard]] Constants constants(const GroupFacts& g) const {
+    Constants k;
+    if (g.n == 0) return k;
+    const double epsilon = case_.spec.effective_epsilon();
+    const bool outside = case_.spec.profile.epsilon_placement == EpsilonPlacement::outside;
+    const double sigma = std::sqrt(std::max(g.variance, 0.0));
+    k.root = outside ? sigma + epsilon : std::sqrt(g.variance + epsilon);
+    if (op_.given_statistics) {
+      k.relative = gamma_of(9 * u_);
+      k.t = wider(Role::mean) ? u_ * std::fabs(g.mean) / k.root : 0;
+      k.range = out_of_range(g, k.root);
+      return k;
+    }
+    const double depth = sums(g.n);
+    const double mean_square = g.squares / g.n;
+    const double a = g.magnitude / g.n;
+    const bool welford = arithmetic_.algorithm == Arithmetic::Algorithm::welford && op_.centred;
+    const double d = op_.centred ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a : 0;
+    k.of_mean = d;
+    k.relative = gamma_of(depth * u_sum_ + 9 * u_);
+    const double v = k.root * k.root;
+    const double wide = outside ? std::sqrt(g.variance + d * d) + epsilon : std::sqrt(v + d * d);
+    k.t = wide > 0 ? d / wide : d > 0 ? 1.0 : 0.0;
+    k.shrink = wide > 0 ? 1 - k.root / wide : 0;
+    // What an algorithm may lose of the variance beyond that; where it may lose all of it, nothing is promised.
+    double lost = 0;
+    if (arithmetic_.algorithm == Arithmetic::Algorithm::single_pass && op_.centred) {
+      lost = gamma_of((depth + 4) * u_sum_) * (mean_square + g.mean * g.mean);
+    } else if (welford) {
+      const double step = gamma_of((4 * depth + 9) * u_sum_);
+      lost = step * sigma * std::sqrt(std::max(g.variance, 0.0) + a * a) + step * step * a * a;
+    }
+    if (lost != 0) k.relative += lost < v ? 1 / std::sqrt(1 - lost / v) - 1 : infinity;
+    k.range = out_of_range(g, k.root);
+    return k;
+  }
+
+  // Of y and of x̂, in terms of the exact values.
+  [[nodiscard]] double of_y(const Constants& k, double xhat, double gain, double bias, double ulp, double ulp_of_xhat) const {
+    const double x = std::fabs(xhat);
+    const double standardized = k.t + x * k.shrink + k.relative * (x + k.t);
+    const int roundings = 2 + (case_.spec.profile.gain_offset ? 1 : 0) + (wider(Role::gamma) || wider(Role::beta) ? 1 : 0);
+    const double style = gamma_of(roundings * u_) * (std::fabs(gain * xhat) + std::fabs(bias));
+    const double cast = case_.spec.profile.cast_before_gain ? ulp_of_xhat : 0;
+    return std::fabs(gain) * (standardized + cast) + style + ulp / 2;
+  }
+  [[nodiscard]] double of_mean(const Constants& k, double mean, double ulp) const {
+    return k.of_mean + gamma_of(2 * u_) * std::fabs(mean) + ulp / 2;
+  }
+  [[nodiscard]] double of_rstd(const Constants& k, double rstd, double ulp) const { return rstd * (k.shrink + k.relative) + ulp / 2; }
+
+ private:
+  // A tensor of a format that the compute format does not hold is rounded when it is read.
+  [[nodiscard]] bool wider(Role role) const {
+    return case_.inputs[role] && info(case_.inputs[role]->format).precision > info(compute_).precision;
+  }
+  [[nodiscard]] double sums(double n) const {
+    switch (arithmetic_.depth) {
+      case Arithmetic::Depth::pairwise:
+        return std::ceil(std::log2(std::max(n, 1.0))) + 1;
+      case Arithmetic::Depth::lanes: {
+        const auto lanes = static_cast<double>(arithmetic_.lanes);
+        return std::ceil(n / lanes) + std::ceil(std::log2(lanes)) + 1;
+      }
+      case Arithmetic::Depth::sequential:
+        break;
+    }
+    return std::max(n - 1, 0.0);
+  }
+  // Squares and sums stay normal and finite in the compute format, with room to spare, or do not matter beside epsilon.
+  [[nodiscard]] bool out_of_range(const GroupFacts& g, double root) const {
+    const double most = std::ldexp(1.0, info(compute_).max_exponent() - 2);
+    const double least = std::ldexp(1.0, info(compute_).min_exponent() + info(compute_).precision);
+    const double v = root * root;
+    return !(g.squares < most && g.n * g.largest < most && v < most && v > least && g.largest / root < most);
+  }
+
+  const Case& case_;
+  const OpInfo& op_;
+  const Arithmetic& arithmetic_;
+  Format compute_;
+  double u_, u_sum_;
+};
+
+std::vector<GroupFacts> facts_of(const Case& c, const Membership& m) {
+  std::vector<GroupFacts> groups(static_cast<std::size_t>(m.groups));
+  for (std::int64_t i = 0; i < c.elements(); ++i) {
+    GroupFacts& g = groups[static_cast<std::size_t>(m.group[static_cast<std::size_t>(i)])];
+    double x = value_at(c.x(), i);
+    if (c.inputs[Role::residual]) x += value_at(*c.inputs[Role::residual], i);
+    g.n += 1;
+    g.sum += x;
+    g.magnitude += std::fabs(x);
+    g.squares += x * x;
+    g.largest = std::max(g.largest, std::fabs(x));
+  }
+  return groups;
+}
+
+}  // namespace
+
+Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole<Tensor>* got) {
+  const Membership m = membership(c);
+  const OpInfo& op = info(c.spec.op);
+  Truth truth;
+  ByRole<ConstView> inputs;
+  ByRole<View> wanted;
+  ByRole<Tensor> room;
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    if (c.inputs[role]) inputs[role] = c.inputs[role]->view();
+    const bool for_bounds = role == Role::xhat || (role == Role::rstd && op.outputs.contain(role)) || role == Role::variance ||
+                            (role == Role::mean && op.outputs.contain(role));
+    if (!c.outputs.contain(role) && !(for_bounds && op.outputs.contain(role))) continue;
+    const Result<Shape> shape = tensor_shape(c.spec, c.x().shape, role);
+    if (!shape.ok()) return shape.status();
+    const bool statistic = role == Role::mean || role == Role::rstd || role == Role::variance;
+    const Format format = role == Role::y || role == Role::xhat || role == Role::sum || role == Role::deviation ? c.format
+                          : statistic && got != nullptr && (*got)[role]                                         ? (*got)[role]->format
+                          : c.inputs[role]                                                                      ? c.inputs[role]->format
+                                                                                                                : Format::f32;
+    room[role] = tensor_of(role, format, *shape);
+    wanted[role] = View{format, room[role]->data.data(), *shape, {}};
+    truth.outputs[role].emplace(static_cast<std::size_t>(size_of(*room[role])));
+  }
+  std::vector<double> ulp_of_xhat(static_cast<std::size_t>(c.elements()));
+  const Status status = evaluate(c.spec, inputs, wanted, Mode::nearest_even, [&](Role role, std::int64_t offset, const Real& value) {
+    Element& e = (*truth.outputs[role])[static_cast<std::size_t>(offset)];
+    const Format format = room[role]->format;
+    e.exact = to_double(value);
+    e.ulp = ulp_at(value, format);
+    e.rounded = round(value, format).bits;
+    if (role == Role::xhat) ulp_of_xhat[static_cast<std::size_t>(offset)] = e.ulp;
+    if (got != nullptr && (*got)[role]) e.error = ulp_error(value, format, bits_at(*(*got)[role], offset));
+  });
+  if (!status.ok()) return status;
+
+  std::vector<GroupFacts> groups = facts_of(c, m);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto at = static_cast<std::int64_t>(g);
+    if (op.given_statistics) {
+      groups[g].mean = value_at(*c.inputs[Role::mean], at);
+      groups[g].variance = value_at(*c.inputs[Role::variance], at);
+      continue;
+    }
+    if (truth.outputs[Role::mean]) groups[g].mean = (*truth.outputs[Role::mean])[g].exact;
+    if (truth.outputs[Role::variance]) groups[g].variance = (*truth.outputs[Role::variance])[g].exact;
+  }
+  const Bounds bounds(c, arithmetic);
+  const bool exact = arithmetic.algorithm == Arithmetic::Algorithm::correctly_rounded;
+  std::vector<Bounds::Constants> constants;
+  for (const GroupFacts& g : groups) {
+    constants.push_back(bounds.constants(g));
+    if (g.n != 0 && constants.back().root > 0) truth.condition = std::max(truth.condition, g.magnitude / g.n / constants.back().root);
+  }
+  const auto finish = [&](Role role, auto&& bound) {
+    if (!truth.outputs[role]) return;
+    Elements& elements = *truth.outputs[role];
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      Element& e = elements[i];
+      const bool per_element = role == Role::y || role == Role::xhat;
+      const std::size_t g = per_element ? static_cast<std::size_t>(m.group[i]) : i;
+      e.range = g < constants.size() && constants[g].range;
+      e.bound = exact ? e.ulp / 2 : bound(i, g, e);
+      if (std::isnan(e.bound)) e.bound = infinity;
+    }
+  };
+  const auto parameter = [&](Role role, std::size_t i, double none) {
+    if (!c.inputs[role]) return none;
+    const std::int64_t count = size_of(*c.inputs[role]);
+    const double value = value_at(*c.inputs[role], m.parameter[i] % count);
+    return role == Role::gamma && c.spec.profile.gain_offset ? 1 + value : value;
+  };
+  if (truth.outputs[Role::y]) {
+    for (std::size_t i = 0; i < truth.outputs[Role::y]->size(); ++i) {
+      (*truth.outputs[Role::y])[i].xhat = (*truth.outputs[Role::xhat])[i].exact;
+    }
+  }
+  finish(Role::y, [&](std::size_t i, std::size_t g, const Element& e) {
+    return bounds.of_y(constants[g], e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), e.ulp, ulp_of_xhat[i]);
+  });
+  finish(Role::mean, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_mean(constants[g], e.exact, e.ulp); });
+  finish(Role::rstd, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_rstd(constants[g], e.exact, e.ulp); });
+  // The running statistics by the errors of what they take in: the mean's, and twice rstd's relative one for the variance.
+  finish(Role::running_mean, [&](std::size_t i, std::size_t g, const Element& e) {
+    const double old = std::fabs(value_at(*c.inputs[Role::running_mean], static_cast<std::int64_t>(i)));
+    return constants[g].of_mean + 4 * 0x1p-24 * (old + std::fabs(groups[g].mean)) + e.ulp / 2;
+  });
+  finish(Role::running_variance, [&](std::size_t i, std::size_t g, const Element& e) {
+    const double old = std::fabs(value_at(*c.inputs[Role::running_variance], static_cast<std::int64_t>(i)));
+    const double n = groups[g].n;
+    const double factor = n > 1 ? n / (n - 1) : 1;
+    const double lost = constants[g].of_mean * constants[g].of_mean + 2.01 * constants[g].relative * groups[g].variance;
+    return factor * lost + 4 * 0x1p-24 * (old + factor * groups[g].variance) + e.ulp / 2;
+  });
+  finish(Role::sum, [&](std::size_t, std::size_t, const Element& e) { return e.ulp / 2; });
+  return truth;
+}
+
+}  // namespace norma::properties

@@ -1,0 +1,134 @@
+// The laws hold of the reference; what is wrong is found, made small, and found again from the line that says it.
+#include "norma/check.h"
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <set>
+
+#include "direct.h"
+#include "scale.h"
+
+namespace norma::properties {
+namespace {
+
+const LawReport& report_of(const Report& report, std::string_view slug) {
+  for (const LawReport& r : report.laws) {
+    if (r.law->slug == slug) return r;
+  }
+  ADD_FAILURE() << "no report of " << slug;
+  return report.laws.front();
+}
+
+TEST(Laws, HaveNamesOfTheirOwn) {
+  std::set<std::string_view> slugs;
+  for (const Law& law : laws()) {
+    EXPECT_TRUE(slugs.insert(law.slug).second) << law.slug;
+    EXPECT_FALSE(law.statement.empty()) << law.slug;
+  }
+  EXPECT_GE(slugs.size(), 50U);
+}
+
+TEST(Laws, HoldOfTheReference) {
+  Direct reference(reference_with("reference", [](Spec&) {}));
+  Settings settings;
+  settings.cases = testing::scaled(60);
+  const Report report = check(reference, settings);
+  EXPECT_EQ(report.laws.size(), laws().size());
+  for (const LawReport& r : report.laws) {
+    EXPECT_EQ(r.held + r.vacuous, settings.cases)
+        << r.law->slug << (r.first ? ": " + r.first->what + "\n" + to_line(r.first->smallest) : "");
+    EXPECT_FALSE(r.starved()) << r.law->slug << " says nothing of " << r.vacuous << " cases of " << settings.cases;
+  }
+  EXPECT_EQ(report.accuracy.correctly_rounded, report.accuracy.elements);
+  EXPECT_GT(report.accuracy.elements, settings.cases * 1000);
+}
+
+struct Mistake {
+  const char* name;
+  void (*change)(Spec&);
+  const char* law;
+};
+void PrintTo(const Mistake& of, std::ostream* to) { *to << of.name; }
+class Mistakes : public ::testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, AreFoundAndMadeSmall) {
+  Direct subject(reference_with(GetParam().name, GetParam().change));
+  Settings settings;
+  settings.laws = {GetParam().law};
+  settings.stop_at_first = true;
+  const Report report = check(subject, settings);
+  const LawReport& r = report_of(report, GetParam().law);
+  ASSERT_TRUE(r.first) << "not found";
+  const Finding& f = *r.first;
+  EXPECT_LE(f.smallest.elements(), 4) << to_line(f.smallest);
+  EXPECT_LE(f.smallest.elements(), f.original.elements());
+  // The line is the case.
+  const Result<Case> again = parse_case(to_line(f.smallest));
+  ASSERT_TRUE(again.ok()) << again.status().message;
+  EXPECT_EQ(replay(subject, *r.law, *again).what, f.what);
+  Direct right(reference_with("reference", [](Spec&) {}));
+  EXPECT_EQ(replay(right, *r.law, *again).what, "");
+}
+INSTANTIATE_TEST_SUITE_P(Semantics, Mistakes,
+                         ::testing::Values(Mistake{"epsilon_outside",
+                                                   [](Spec& s) { s.profile.epsilon_placement = EpsilonPlacement::outside; },
+                                                   "epsilon_inside_root"},
+                                           Mistake{"unbiased", [](Spec& s) { s.profile.variance = Estimator::unbiased; }, "variance_one"},
+                                           Mistake{"epsilon_fixed", [](Spec& s) { s.epsilon = 1e-5; }, "epsilon_zero"},
+                                           Mistake{"gain_offset", [](Spec& s) { s.profile.gain_offset = true; }, "gain_zero_is_beta"},
+                                           Mistake{"momentum",
+                                                   [](Spec& s) {
+                                                     s.profile.momentum = Momentum::weight_of_old;
+                                                     s.momentum = 0.9;
+                                                   },
+                                                   "running_update"}),
+                         [](const auto& i) { return std::string(i.param.name); });
+
+// Every share of the cases, and all of them, are the same cases.
+TEST(Check, SharesAreTheWhole) {
+  std::vector<std::string> seen;
+  BuiltIn spy = reference_with("spy", [](Spec&) {});
+  class Spy final : public Subject {
+   public:
+    Spy(BuiltIn subject, std::vector<std::string>& lines) : inner_(std::move(subject)), lines_(lines) {}
+    [[nodiscard]] const std::string& name() const override { return inner_.name(); }
+    [[nodiscard]] const Arithmetic& arithmetic() const override { return inner_.arithmetic(); }
+    Reply run(const Case& c) override {
+      lines_.push_back(to_line(c));
+      return inner_.run(c);
+    }
+
+   private:
+    Direct inner_;
+    std::vector<std::string>& lines_;
+  } subject(spy, seen);
+  const auto cases = [&](std::int64_t shard, std::int64_t shards) {
+    seen.clear();
+    Settings settings;
+    settings.cases = 11;
+    settings.laws = {"agrees_with_reference", "no_leak"};
+    settings.shard = shard;
+    settings.shards = shards;
+    check(subject, settings);
+    return std::multiset<std::string>(seen.begin(), seen.end());
+  };
+  std::multiset<std::string> joined;
+  for (std::int64_t shard = 1; shard <= 3; ++shard) joined.merge(cases(shard, 3));
+  EXPECT_EQ(joined, cases(1, 1));
+  EXPECT_GT(joined.size(), 22U);
+}
+
+TEST(Check, OpsAndFormatsAreThoseAskedFor) {
+  Direct reference(reference_with("reference", [](Spec&) {}));
+  Settings settings;
+  settings.cases = 5;
+  settings.ops = {Op::rms_norm};
+  settings.formats = {Format::bf16};
+  const Report report = check(reference, settings);
+  EXPECT_GT(report.laws.size(), 10U);
+  EXPECT_LT(report.laws.size(), laws().size());  // some are about batches
+}
+
+}  // namespace
+}  // namespace norma::properties

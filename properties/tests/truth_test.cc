@@ -1,0 +1,95 @@
+// Bounds hold of plain loops, whatever the numbers, and are not idle: an error a little larger is seen.
+#include "norma/truth.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "direct.h"
+#include "norma/generate.h"
+#include "scale.h"
+
+namespace norma::properties {
+namespace {
+
+// layer_norm in float, loop by loop.
+Tensor plain(const Case& c) {
+  Tensor y = tensor_of(Role::y, c.format, c.x().shape);
+  const std::int64_t rows = c.x().shape[0], n = c.elements() / std::max<std::int64_t>(1, rows);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto x = [&](std::int64_t i) { return static_cast<float>(value_at(c.x(), r * n + i)); };
+    float sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) sum += x(i);
+    const float mean = sum / static_cast<float>(n);
+    float squares = 0;
+    for (std::int64_t i = 0; i < n; ++i) squares += (x(i) - mean) * (x(i) - mean);
+    const float rstd = 1.0F / std::sqrt(squares / static_cast<float>(n) + static_cast<float>(c.spec.effective_epsilon()));
+    for (std::int64_t i = 0; i < n; ++i) {
+      float v = (x(i) - mean) * rstd;
+      if (c.inputs[Role::gamma]) v *= static_cast<float>(value_at(*c.inputs[Role::gamma], i));
+      if (c.inputs[Role::beta]) v += static_cast<float>(value_at(*c.inputs[Role::beta], i));
+      set_bits(y, r * n + i, nearest_bits(c.format, v));
+    }
+  }
+  return y;
+}
+
+TEST(Truth, BoundsHoldOfAPlainLoop) {
+  double worst = 0;
+  std::int64_t seen = 0;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(testing::scaled(20'000)); ++i) {
+    const Case c =
+        generate({.ops = {Op::layer_norm}, .formats = {Format::f32, Format::f16, Format::bf16}, .tame = true, .plain_profile = true}, 1, i)
+            .value();
+    ByRole<Tensor> got;
+    got[Role::y] = plain(c);
+    const Result<Truth> truth = truth_of(c, {}, &got);
+    ASSERT_TRUE(truth.ok());
+    for (std::size_t k = 0; k < truth->y().size(); ++k) {
+      const Element& e = truth->y()[k];
+      if (e.range || bits_at(*got[Role::y], static_cast<std::int64_t>(k)) == e.rounded) continue;
+      ++seen;
+      worst = std::max(worst, e.error * e.ulp / e.bound);
+      ASSERT_LE(e.error * e.ulp, e.bound * (1 + 1e-9)) << "y[" << k << "] " << e.error << " ulp\n" << to_line(c);
+    }
+  }
+  EXPECT_GT(seen, testing::scaled(100'000));
+  EXPECT_GT(worst, 0.5) << "nothing comes near the bound: it says little";
+  EXPECT_LE(worst, 1 + 1e-9);
+}
+
+// Of the exact value and its neighbours the correctly rounded one alone is within the bound of correctly_rounded.
+TEST(Truth, CorrectlyRoundedAllowsOneValue) {
+  const Arithmetic exact{.compute = {}, .accumulate = {}, .algorithm = Arithmetic::Algorithm::correctly_rounded, .bitwise = {}};
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    const Case c = generate({.tame = true}, 2, i).value();
+    const Result<Truth> first = truth_of(c, exact);
+    ASSERT_TRUE(first.ok());
+    ByRole<Tensor> got;
+    got[Role::y] = tensor_of(Role::y, c.format, c.x().shape);
+    for (std::int64_t k = 0; k < c.elements(); ++k)
+      set_bits(*got[Role::y], k, next_up(c.format, first->y()[static_cast<std::size_t>(k)].rounded));
+    const Result<Truth> truth = truth_of(c, exact, &got);
+    for (const Element& e : truth->y()) {
+      EXPECT_TRUE(!std::isfinite(e.exact) || e.error * e.ulp >= e.bound);
+    }
+  }
+}
+
+TEST(Truth, StatisticsAreBoundedToo) {
+  Direct reference(reference_with("reference", [](Spec&) {}));
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    const Case c = generate({.tame = true, .statistics = true}, 3, i).value();
+    const Reply reply = reference.run(c);
+    ASSERT_EQ(reply.kind, Reply::Kind::ok) << reply.what;
+    const Result<Truth> truth = truth_of(c, {}, &reply.outputs);
+    ASSERT_TRUE(truth.ok());
+    for (const Role role : {Role::mean, Role::rstd, Role::running_mean, Role::running_variance}) {
+      if (!reply.outputs[role]) continue;
+      for (const Element& e : *truth->outputs[role]) EXPECT_LE(e.error, 0.5 + 1e-9) << name(role) << "\n" << to_line(c);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace norma::properties
