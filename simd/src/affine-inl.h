@@ -119,7 +119,7 @@ void finish(Estimates<N>& e, std::size_t count, bool centred, double n, double e
     const VD v = hn::Add(variance, hn::Set(d, epsilon));
     const VD scale = hn::Div(hn::Set(d, 1.0), hn::Sqrt(v));
     const VD offset = centred ? hn::Sub(hn::Zero(d), hn::Mul(mean, scale)) : hn::Zero(d);  // of equal elements +0, as x̂ is
-    const VD error = hn::Mul(hn::Mul(hn::Add(squares, q), per_n), depth);  // half of the variance's, in u
+    const VD error = hn::Mul(hn::Mul(hn::Add(squares, q), per_n), depth);                  // half of the variance's, in u
     const VD of_scale = hn::Mul(hn::Mul(error, scale), scale);
     const VD relative = hn::Mul(hn::Add(of_scale, hn::Set(d, 10.0)), unit);
     const VD of_mean = hn::Mul(hn::Add(of_scale, depth), hn::Set(d, 0.5));
@@ -182,16 +182,16 @@ HWY_INLINE const P* at_column(const P* values, std::size_t i) {
   return values == nullptr ? values : values + i;
 }
 
-// Whether no product with these gains or biases becomes infinite on the way to a finite sum.
+// Whether these gains or biases are so small that no y comes near the end of the format, where an error could make it infinite: |x̂| <= √n.
 template <class P>
-bool moderate(const P* values, std::size_t n) {
+bool moderate(const P* values, std::size_t n, double most) {
   if (values == nullptr) return true;
-  const VF limit = hn::Set(F(), 0x1p100F);
+  const VF limit = hn::Set(F(), static_cast<float>(most));
   MF good = hn::FirstN(F(), hn::Lanes(F()));
   std::size_t i = 0;
   for (; i + hn::Lanes(F()) <= n; i += hn::Lanes(F())) good = hn::And(good, hn::Lt(hn::Abs(load_floats(values + i)), limit));
   bool all = hn::AllTrue(F(), good);
-  for (; i < n; ++i) all &= std::abs(read(format_of<P>(), values, static_cast<std::ptrdiff_t>(i))) < 0x1p100;
+  for (; i < n; ++i) all &= std::abs(read(format_of<P>(), values, static_cast<std::ptrdiff_t>(i))) < most;
   return all;
 }
 

@@ -45,6 +45,14 @@ inline void give_statistics(const Rule& rule, Ladder& ladder, std::size_t group)
 
 #if HWY_TARGET != HWY_SCALAR
 
+// Whether y of these channels may go without a test under `fast`: where it cannot come near the end of the format. Under given statistics
+// nothing bounds x̂, and halves are rounded twice without the test.
+template <class T, class P>
+bool untested(const Rule& rule, const Affine<T, P>& affine, std::size_t channel, std::size_t count) {
+  if (!std::is_same_v<T, float> || info(rule.call->op).given_statistics) return false;
+  return moderate(at_column(affine.gamma, channel), count, 0x1p100) && moderate(at_column(affine.beta, channel), count, 0x1p100);
+}
+
 // A sum of many terms, rows or runs, on levels of sixteen, so that its depth stays small.
 struct Cascade {
   static constexpr std::size_t width = 16;
@@ -106,7 +114,7 @@ class GroupOfRuns {
       T* y = y_ + k * positions;
       const std::size_t channel = channel_ + k;
       if (kind == GroupKind::regular) {
-        if (!test && moderate(at_column(affine_.gamma, channel), 1)) {
+        if (!test && untested(rule_, affine_, channel, 1)) {
           apply_channel<Centring::shifted, false, true>(ladder, channel, x, y, positions);
         } else if (given) {
           apply_channel<Centring::shifted, true, true>(ladder, channel, x, y, positions);
@@ -174,7 +182,8 @@ class GroupOfRuns {
       while (i + block <= n) {
         std::uint8_t noted[stretch];
         const std::size_t count = HWY_MIN(stretch * shared, (n - i) / block);
-        const std::size_t failures = apply_blocks<kCentring, kTest, kQuiet>(s, p.threshold, limit.units, x + i, step, y + i, step, count, block, noted);
+        const std::size_t failures =
+            apply_blocks<kCentring, kTest, kQuiet>(s, p.threshold, limit.units, x + i, step, y + i, step, count, block, noted);
         for (std::size_t k = 0; k < failures; ++k) {
           for (std::size_t at = noted[k]; at < HWY_MIN(count, noted[k] + shared); ++at)
             closer(x + i + at * block, y + i + at * block, 0, block);

@@ -247,12 +247,14 @@ class GroupsOfColumns {
       const Slice<T, P> slice = slice_at(c, width);
       bool shifted = false;
       for (std::size_t g = 0; g < groups_; ++g) shifted |= ladders_[g].estimate.shift != 0;
-      if (rule_.call->accuracy == Accuracy::fast) {
+      const auto plain = [&](std::size_t i) {
+        return known(ladders_[(c + i) / channels_].estimate) && untested(rule_, affine_, first_ + c + i, 1);
+      };
+      if (std::is_same_v<T, float> && rule_.call->accuracy == Accuracy::fast && !info(rule_.spec.op).given_statistics) {
         slice.template apply<Centring::shifted, false, true>(k, limit, settle);
         // Column by column, so that which are slices together makes no difference.
         for (std::size_t i = 0; i < width; ++i) {
-          if (HWY_LIKELY(known(ladders_[(c + i) / channels_].estimate) && moderate(at_column(affine_.gamma, first_ + c + i), 1))) continue;
-          slice.settle_column(i, settle);
+          if (HWY_UNLIKELY(!plain(i))) slice.settle_column(i, settle);
         }
       } else if (info(rule_.spec.op).given_statistics) {
         slice.template apply<Centring::shifted, true, true>(k, limit, settle);

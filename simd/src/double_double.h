@@ -61,7 +61,9 @@ inline DoubleDouble operator/(DoubleDouble a, double b) {
   const DoubleDouble p = two_product(q, b);
   return fast_two_sum(q, ((a.hi - p.hi) - p.lo + a.lo) / b);
 }
-// 1/√a for a > 0. One Newton step from the double: relative error (3/8)·(8u)² from the step and 2^-100 from its rounding.
+// 1/√a for a > 0, relative error 64u²; one Newton step from the double. That one is off by at most 2.5u, so the step leaves
+// (3/2)·(2.5u)² < 9.5u²; the residual, of size 5u, adds half of what its product (5u²), its difference and the square carry, less than 8u²,
+// and its low part and the last rounding less than 3u².
 inline DoubleDouble reciprocal_root(DoubleDouble a) {
   const double r = 1 / std::sqrt(a.hi);
   const DoubleDouble residual = DoubleDouble{1, 0} - a * two_product(r, r);

@@ -26,8 +26,8 @@ struct FastRows {
   bool usable[batch_rows];  // in this arithmetic; else the row is computed correctly rounded
 };
 
-// The first element as shift: what is flat has d = 0 throughout. The condition k = Σd²/(n·v) is small if that element is no outlier, and 16
-// at most: so rstd is off by (c+5)·(k+1)·u at most, and the mean by (c+5)·√k·u of a deviation (finish, in affine-inl.h).
+// The first element as shift: what is flat has d = 0 throughout. The condition k = (Σd² + S²/n)/(n·v) is small if that element is no
+// outlier, and 17 at most: so rstd is off by (c+5)·k·u at most, and the mean by (c+5)·√k·u of a deviation (finish, in affine-inl.h).
 template <bool kCentred, class T>
 HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n, double epsilon, FastRows& rows) {
   alignas(64) double sum[batch_rows];
@@ -63,7 +63,8 @@ HWY_INLINE void measure_fast(const T* const* x, std::size_t count, std::size_t n
     hn::Store(hn::DemoteTo(H(), hn::Mul(hn::Sub(hn::PromoteTo(d, rounded), centre), scale)), H(), rows.rest + r);
     // No square has overflowed, and none that counts underflowed; NaN compares false.
     const auto in_range = hn::And(hn::Lt(q, hn::Set(d, 0x1p120)), hn::Gt(v, hn::Set(d, 0x1p-90)));
-    const auto sound = hn::And(hn::Le(q, hn::Mul(hn::Mul(vn, v), hn::Set(d, 16.0))), hn::Lt(hn::Abs(centre), hn::Set(d, 0x1p120)));
+    const auto sound =
+        hn::And(hn::Le(hn::MulAdd(s, mean, q), hn::Mul(hn::Mul(vn, v), hn::Set(d, 17.0))), hn::Lt(hn::Abs(centre), hn::Set(d, 0x1p120)));
     std::uint8_t bits[8] = {};
     hn::StoreMaskBits(d, hn::And(in_range, sound), bits);
     for (std::size_t k = 0; k < hn::Lanes(d) && r + k < batch_rows; ++k) rows.usable[r + k] = (bits[0] >> k & 1) != 0;
@@ -115,7 +116,10 @@ bool normalize_rows_fast(const Rule& rule, std::size_t begin, std::size_t end, C
   const std::size_t n = call.cols;
   const Affine<T, P> affine(rule);
   const bool plain = call.residual == nullptr && call.mean == nullptr && call.rstd == nullptr && n != 0;
-  if (!plain || !moderate(affine.gamma, n) || !moderate(affine.beta, n)) return normalize_rows<kCentred, T, P>(rule, begin, end, counters);
+  constexpr double most = std::is_same_v<T, float16_t> ? 0x1p14 : 0x1p100;
+  const double most_gain = most / std::sqrt(static_cast<double>(n) + 1);
+  if (!plain || !moderate(affine.gamma, n, most_gain) || !moderate(affine.beta, n, most))
+    return normalize_rows<kCentred, T, P>(rule, begin, end, counters);
   for (std::size_t first = begin; first < end; first += batch_rows) {
     const std::size_t count = HWY_MIN(batch_rows, end - first);
     const T* x[batch_rows];

@@ -19,18 +19,20 @@ Digits digits_of(double value) {
 Digits digits_of(double hi, double lo) {
   Digits d = digits_of(hi);
   const double units = std::ldexp(std::signbit(hi) ? -lo : lo, -d.exponent);  // exact: |units| <= 2^11, or it underflows to a sticky bit
-  const double whole = std::floor(units);
-  d.sticky = whole != units || (lo != 0 && units == 0);
-  const auto step = static_cast<std::int64_t>(units == 0 && std::signbit(units) ? -1 : whole);
+  // What is too small for an exponent is a step down where it is negative; a zero is none, whatever its sign.
+  const bool vanished = lo != 0 && units == 0;
+  const double whole = vanished && std::signbit(units) ? -1 : std::floor(units);
+  d.sticky = whole != units || vanished;
+  const auto step = static_cast<std::int64_t>(whole);
   const std::uint64_t moved = d.significand + static_cast<std::uint64_t>(step);
   if (step >= 0 && moved < d.significand) {
     d.sticky |= (moved & 1) != 0;
     d.significand = moved >> 1 | std::uint64_t{1} << 63;
     ++d.exponent;
   } else if (std::bit_width(moved) < 64) {  // below a power of two the digits are twice as fine
-    const double finer = std::floor(units * 2);
+    const double finer = vanished ? whole : std::floor(units * 2);
     d.significand = (d.significand << 1) + static_cast<std::uint64_t>(static_cast<std::int64_t>(finer));
-    d.sticky = finer != units * 2;
+    d.sticky = finer != units * 2 || vanished;
     --d.exponent;
   } else {
     d.significand = moved;

@@ -44,10 +44,11 @@ constexpr Format format_of() {
 }
 
 // Highway emulates the conversions of f16 where there is no instruction for them, without infinities, NaNs or rounding to nearest even.
-#if HWY_TARGET == HWY_SCALAR || (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2)
-constexpr bool native_f16 = false;
-#else
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)) || \
+    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR)
 constexpr bool native_f16 = true;
+#else
+constexpr bool native_f16 = false;
 #endif
 
 template <class DF>
@@ -104,7 +105,16 @@ HWY_INLINE float load_float(const T* from) {
   }
 }
 
-HWY_INLINE VF to_floats(VD low, VD high) { return hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low)); }
+HWY_INLINE VF to_floats(VD low, VD high) {
+  const VF v = hn::Combine(F(), hn::DemoteTo(H(), high), hn::DemoteTo(H(), low));
+#if HWY_TARGET == HWY_EMU128  // which stops at the largest float
+  const auto beyond = [](VD d) HWY_ATTR { return hn::IfThenElseZero(hn::Ge(hn::Abs(d), hn::Set(D(), 0x1.ffffffp127)), d); };
+  const VF huge = hn::Combine(F(), hn::DemoteTo(H(), beyond(high)), hn::DemoteTo(H(), beyond(low)));
+  return hn::IfThenElse(hn::Ne(huge, hn::Zero(F())), hn::CopySign(hn::Inf(F()), huge), v);
+#else
+  return v;
+#endif
+}
 
 HWY_INLINE VF quieted(VF v) { return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(F(), hn::Set(I(), 0x7fc00000)), v); }
 

@@ -232,7 +232,7 @@ Status normalize(const Call& original) {
     return {};
   }
   if (call.executor != nullptr && elements >= worth_a_thread) {
-    work.tasks = std::min({work.units, elements / (worth_a_thread / 2), std::max<std::size_t>(1, call.executor->threads()) * 4});
+    work.tasks = std::min({work.units, elements / (worth_a_thread / 2), std::clamp<std::size_t>(call.executor->threads(), 1, 1 << 16) * 4});
   }
   if (work.tasks > 1) {
     call.executor->run(

@@ -109,7 +109,7 @@ HWY_INLINE Sums<Lanes> sums_of(const T* x, std::size_t n, typename Sums<Lanes>::
   const std::size_t lanes = hn::Lanes(tag);
   const std::size_t vectors = n / lanes;
   Sums<Lanes> sums = HWY_LIKELY(vectors <= branch_vectors) ? sums_of_branch<Lanes, kCentred, kShifted>(x, vectors, vshift)
-                                                          : sums_of_tree<Lanes, kCentred, kShifted>(x, vectors, vshift);
+                                                           : sums_of_tree<Lanes, kCentred, kShifted>(x, vectors, vshift);
   if (const std::size_t rest = n - vectors * lanes; rest != 0) {
     // The last whole vector without what has been counted, or a copy of less than a vector.
     T tail[HWY_MAX_BYTES / sizeof(float)] = {};

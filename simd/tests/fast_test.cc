@@ -1,4 +1,6 @@
 // `fast` keeps the bound of the header, against the exact values; what is finite stays finite; flat rows give β.
+#include <tuple>
+
 #include "kinds.h"
 #include "norma/exact.h"
 #include "values.h"
@@ -146,6 +148,38 @@ TEST_P(SimdFast, GainsThatAreNotFinite) {
       for (std::size_t i = 0; i < got[Role::y]->size(); ++i) {
         if (std::isfinite((*want[Role::y])[i])) continue;
         ASSERT_EQ(got[Role::y]->bits(i), want[Role::y]->bits(i)) << hwy::TargetName(target) << " " << i << "\n" << text(t);
+      }
+    }
+  }
+}
+
+// Just inside the end of a format, by a bias or by cancellation, nothing is rounded to infinity.
+TEST_P(SimdFast, StaysInsideTheFormat) {
+  const auto [op, format, params] = GetParam();
+  if (info(op).given_statistics) return;  // computed correctly rounded
+  const double most = testing::value(format, testing::layout(format).largest());
+  const double beyond = most + std::ldexp(1.0, info(format).ulp_exponent(info(format).max_exponent()) - 1);  // where infinity starts
+  for (const Layout layout : {Layout::channels_first, Layout::channels_last}) {
+    for (const auto& [gamma, beta, epsilon] : {std::tuple{-std::ldexp(most, -36), beyond, 0x1p-40},
+                                               {-std::ldexp(most, -20), beyond, 0x1p-40},
+                                               {1e13, -1e13, 1e-5},
+                                               {most, 0.0, 1e-5}}) {
+      Trial t;
+      Call& c = t.call;
+      c.op = op, c.format = format, c.params = params, c.layout = layout, c.accuracy = Accuracy::fast;
+      c.rows = c.channels = c.cases = 1, c.cols = c.positions = 2, c.epsilon = epsilon;
+      t.fill(Role::x, {1, -1});
+      t.fill(Role::gamma, std::vector<double>(parameters(c), gamma));
+      t.fill(Role::beta, std::vector<double>(parameters(c), beta));
+      const ByRole<Tensor> want = expected(t);
+      for (const std::int64_t target : usable_targets()) {
+        const OnTarget scope(target);
+        ByRole<Tensor> got;
+        ASSERT_TRUE(run(t, got));
+        for (std::size_t k = 0; k < 2; ++k) {
+          EXPECT_EQ(std::isfinite((*got[Role::y])[k]), std::isfinite((*want[Role::y])[k])) << hwy::TargetName(target) << " " << k << "\n"
+                                                                                           << text(t);
+        }
       }
     }
   }

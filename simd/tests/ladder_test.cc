@@ -1,5 +1,7 @@
 // Every rung of the ladder is reached, which the counters say, and gives the same bits: values as near to a midpoint as doubles allow, and
 // on it.
+#include "ladder.h"
+
 #include <bit>
 
 #include "kinds.h"
@@ -159,7 +161,8 @@ TEST_P(SimdLadder, Ties) {
 
 // Halfway between the largest value and what would be the next, and just below; halfway between subnormals, and between zero and the least.
 TEST_P(SimdLadder, TiesAtBothEnds) {
-  const auto [op, format, params] = GetParam();
+  const Op op = GetParam().op;
+  const Format format = GetParam().format;
   const testing::Layout f = testing::layout(format);
   const int p = info(format).precision;
   const std::int64_t odd = format == Format::f32 ? 31 : format == Format::bf16 ? 7 : 3;  // a divisor of 2^(p+1) - 1
@@ -222,6 +225,21 @@ TEST_P(SimdLadder, Cancelling) {
     ASSERT_TRUE(counted(t, counters));
   }
   EXPECT_GT(counters.double_double + counters.exact, 0U);
+}
+
+// An interval that ends on a midpoint decides if the tie is broken toward it, on either side of zero alike.
+TEST(SimdLadder, AnIntervalMayEndOnATie) {
+  const double error = 0x1p-80;
+  for (const double sign : {1.0, -1.0}) {
+    const double tie = sign * (1 + 3 * 0x1p-24);
+    EXPECT_FALSE(round_within({tie, -sign * error}, error, Format::f32)) << sign;  // the tie itself rounds away from zero, to even
+    EXPECT_TRUE(round_within({tie, sign * error}, error, Format::f32)) << sign;
+    const auto beyond = round_within({tie, sign * 2 * error}, error, Format::f32);
+    const auto before = round_within({tie, -sign * 2 * error}, error, Format::f32);
+    ASSERT_TRUE(beyond && before);
+    EXPECT_EQ(*beyond, *before + 1);
+    EXPECT_TRUE(round_within({sign, 0}, error / 0x1p40, Format::f32)) << "a power of two is no tie";
+  }
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ const std::vector<Op> by_rows{Op::layer_norm, Op::rms_norm};
 const std::vector<Op> by_channels{Op::batch_norm_training, Op::batch_norm_inference, Op::group_norm, Op::instance_norm};
 
 const Refusal refusals[] = {
-    {"no x", Code::bad_tensor, "x", every, [](Attempt& a) { a.call.x = nullptr; }},
-    {"no y", Code::bad_tensor, "y", every, [](Attempt& a) { a.call.y = nullptr; }},
+    {"no x", Code::bad_tensor, "x: ", every, [](Attempt& a) { a.call.x = nullptr; }},
+    {"no y", Code::bad_tensor, "y: ", every, [](Attempt& a) { a.call.y = nullptr; }},
     {"no mean", Code::bad_tensor, "mean", {Op::batch_norm_inference}, [](Attempt& a) { a.call.mean_in = nullptr; }},
     {"no variance", Code::bad_tensor, "variance", {Op::batch_norm_inference}, [](Attempt& a) { a.call.variance_in = nullptr; }},
     {"a mean it computes itself",
@@ -118,22 +118,22 @@ const Refusal refusals[] = {
     {"a product that wraps to nothing", Code::bad_shape, "rows", by_rows, [](Attempt& a) { a.call.rows = huge, a.call.cols = 4; }},
     {"too large a channel",
      Code::bad_shape,
-     "",
+     "group",
      {Op::batch_norm_training, Op::instance_norm, Op::group_norm},
      [](Attempt& a) { a.call.positions = largest_group + 1; }},
     {"too many cases of a channel",
      Code::bad_shape,
-     "",
+     "group",
      {Op::batch_norm_training},
      [](Attempt& a) { a.call.cases = largest_group / 2, a.call.positions = 3, a.call.channels = 1; }},
     {"channels that make too large a group",
      Code::bad_shape,
-     "",
+     "group",
      {Op::group_norm},
      [](Attempt& a) { a.call.channels = 6 << 20, a.call.groups = 1, a.call.positions = 1 << 12; }},
-    {"more elements than memory", Code::bad_shape, "", by_channels,
+    {"more elements than memory", Code::bad_shape, "cases x channels x positions", by_channels,
      [](Attempt& a) { a.call.cases = 1 << 22, a.call.channels = huge >> 20, a.call.groups = 1; }},
-    {"a product of three that wraps to nothing", Code::bad_shape, "", by_channels,
+    {"a product of three that wraps to nothing", Code::bad_shape, "cases x channels x positions", by_channels,
      [](Attempt& a) {
        a.call.cases = std::size_t{1} << 22, a.call.channels = std::size_t{1} << 22, a.call.positions = std::size_t{1} << 20,
        a.call.groups = 1;

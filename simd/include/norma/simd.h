@@ -3,12 +3,14 @@
 // Two accuracies:
 //   correctly_rounded   every output has the bits of the exact value rounded once, to nearest even: the bits of norma::compute, on every
 //                       instruction set, for any number of threads, any batch, any position in it, any alignment.
-//   fast                least time, for f32, f16 and bf16: layer and RMS norm in f32, the others in f64 without the test of the rounding. A
-//                       group whose numbers do not suit that (a condition too high, a square near overflow or underflow, anything not
-//                       finite), a call that adds a residual or wants statistics, and f64 are computed correctly rounded instead. The
-//                       bits depend on the group and the instruction set alone. Error bound, with u = 2^-24, n the size of a group and
+//   fast                least time: layer and RMS norm of f32, f16 and bf16 in f32; the others, of f32, in f64 without the test of the
+//                       rounding. A group whose numbers do not suit that (a condition too high, a square near overflow or underflow, a y
+//                       that might come near the end of the format, anything not finite), a call that adds a residual or wants
+//                       statistics, given statistics, and the rest are computed correctly rounded instead. The bits depend on the group,
+//                       the layout and the instruction set alone. What is exactly a number is one; a flat group gives the bias, up to the
+//                       sign of a zero. Error bound, with u = 2^-24, n the size of a group, g the gain (γ, or 1 + γ) and
 //                       c = 39 + max(0, log2(n/2048)):
-//                           |ŷ − y| <= c·u·|γ|·(17·|x̂| + 5) + 3u·(|y| + |β|) + ½ ulp(y)
+//                           |ŷ − y| <= c·u·|g|·(17·|x̂| + 5) + 3u·(|y| + |β|) + ½ ulp(y)
 //
 // Nothing here prints, aborts, reads the environment or touches a byte outside the tensors; of exceptions only std::bad_alloc can occur.
 // Memory is allocated where a call normalizes in place or adds a residual without keeping the sum (one buffer per thread, kept and grown),
