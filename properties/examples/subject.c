@@ -2,8 +2,9 @@
  *     cc -std=c99 -O2 -shared -fPIC -I properties/include subject.c -o libsubject.so -lm
  *     norma check ./libsubject.so
  */
-#include <math.h>
 #include "norma/subject.h"
+
+#include <math.h>
 
 static const float* row_of(const struct norma_tensor* t, int64_t row) { return (const float*)t->data + row * t->strides[0]; }
 

@@ -1,9 +1,9 @@
 // instance_norm of double, as a subject in C++:
 //     c++ -std=c++17 -O2 -shared -fPIC -I properties/include subject.cc -o libsubject.so
 //     norma check ./libsubject.so --op instance_norm
-#include <cmath>
-
 #include "norma/subject.h"
+
+#include <cmath>
 
 namespace {
 
