@@ -22,16 +22,17 @@ std::int64_t Case::elements() const { return size_of(x()); }
 Bits bits_at(const Tensor& t, std::int64_t i) { return load(t.format, t.data.data() + i * info(t.format).bytes()); }
 void set_bits(Tensor& t, std::int64_t i, Bits bits) { store(t.format, bits, t.data.data() + i * info(t.format).bytes()); }
 
-double value_at(const Tensor& t, std::int64_t i) {
-  const Bits bits = bits_at(t, i);
-  if (t.format == Format::f64) return std::bit_cast<double>(bits);
-  if (t.format == Format::f32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
-  const Decoded v = decode(t.format, bits);
+double value_of(Format format, Bits bits) {
+  if (format == Format::f64) return std::bit_cast<double>(bits);
+  if (format == Format::f32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  const Decoded v = decode(format, bits);
   const double sign = v.negative ? -1.0 : 1.0;
   if (v.kind == Kind::nan) return std::numeric_limits<double>::quiet_NaN();
   if (v.kind == Kind::infinite) return sign * std::numeric_limits<double>::infinity();
   return sign * std::ldexp(static_cast<double>(v.significand), v.exponent);
 }
+
+double value_at(const Tensor& t, std::int64_t i) { return value_of(t.format, bits_at(t, i)); }
 
 Bits nearest_bits(Format format, double value) {
   if (std::isfinite(value)) {
@@ -222,9 +223,9 @@ Result<Case> parse_case(std::string_view line) {
   Case c;
   const std::vector<std::string_view> words = split(line, ' ');
   if (words.size() < 2) return bad("expected OP FORMAT x=… , not " + quote(line));
-  const auto op = std::find_if(ops.begin(), ops.end(), [&](const OpInfo& o) { return o.name == words[0]; });
-  if (op == ops.end()) return bad("no op " + quote(words[0]));
-  c.spec.op = static_cast<Op>(op - ops.begin());
+  const std::optional<Op> op = op_named(words[0]);
+  if (!op) return bad("no op " + quote(words[0]));
+  c.spec.op = *op;
   const std::optional<Format> format = format_named(words[1]);
   if (!format) return bad("no format " + quote(words[1]));
   c.format = *format;
@@ -273,12 +274,12 @@ Result<Case> parse_case(std::string_view line) {
         good = good && role.has_value();
         if (role) c.outputs = c.outputs | Roles{*role};
       }
-    } else if (const std::optional<Role> role = role_named(key); role && op->inputs.contain(*role)) {
+    } else if (const std::optional<Role> role = role_named(key); role && info(*op).inputs.contain(*role)) {
       Result<Tensor> t = parse_tensor(*role, value);
       if (!t.ok()) return t.status();
       c.inputs[*role] = std::move(*t);
     } else {
-      return bad(std::string(op->name) + " takes no " + quote(key));
+      return bad(std::string(info(*op).name) + " takes no " + quote(key));
     }
     if (!good) return bad("no " + std::string(key) + " " + quote(value));
   }

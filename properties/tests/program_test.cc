@@ -579,6 +579,8 @@ TEST_F(Program, CheckRefuses) {
   expect_refusal("check simd --case 'layer_norm f32 x=f32[1]:3f800000'", {"--case", "--law"});
   expect_refusal("check simd --law mean_zero --case 'layer_norm f32 x=f32[1]:3f8'", {"--case", "8 hexadecimal digits"});
   expect_refusal("check simd --junit nowhere/report.xml", {"nowhere/report.xml", "cannot be written"});
+  expect_refusal("check simd --json --markdown", {"--json", "--markdown"});
+  expect_refusal("check simd --junit /dev/null", {"/dev/null", "regular file"});
   expect_refusal("check simd --cases 0", {"--cases"});
   for (const std::string words : {"check ./nowhere.so", "check 'exec:exit 3'"}) {
     const Outcome o = norma(words);

@@ -247,14 +247,16 @@ class GroupsOfColumns {
       const Slice<T, P> slice = slice_at(c, width);
       bool shifted = false;
       for (std::size_t g = 0; g < groups_; ++g) shifted |= ladders_[g].estimate.shift != 0;
-      const auto plain = [&](std::size_t i) {
-        return known(ladders_[(c + i) / channels_].estimate) && untested(rule_, affine_, first_ + c + i, 1);
+      const auto plain = [&](std::size_t i, std::size_t count) {
+        bool all = untested(rule_, affine_, first_ + c + i, count);
+        for (std::size_t k = i; k < i + count; ++k) all &= known(ladders_[(c + k) / channels_].estimate);
+        return all;
       };
       if (std::is_same_v<T, float> && rule_.call->accuracy == Accuracy::fast && !info(rule_.spec.op).given_statistics) {
         slice.template apply<Centring::shifted, false, true>(k, limit, settle);
         // Column by column, so that which are slices together makes no difference.
-        for (std::size_t i = 0; i < width; ++i) {
-          if (HWY_UNLIKELY(!plain(i))) slice.settle_column(i, settle);
+        for (std::size_t i = plain(0, width) ? width : 0; i < width; ++i) {
+          if (!plain(i, 1)) slice.settle_column(i, settle);
         }
       } else if (info(rule_.spec.op).given_statistics) {
         slice.template apply<Centring::shifted, true, true>(k, limit, settle);

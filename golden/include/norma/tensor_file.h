@@ -56,6 +56,9 @@ Result<TensorFile> read_tensor_file(const std::filesystem::path& path);
 // is still there and nothing else is. What exists and is no regular file is refused; a symbolic link stays, its target is replaced.
 Status write_tensor_file(const std::filesystem::path& path, const TensorFile& file);
 
+// The same for any bytes.
+Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
 // For messages, which stay on one line whatever they speak of. A name or a word from a file: in quotes, printable ASCII, of bounded
 // length. A path from the user: whole, Unicode as it is.
 [[nodiscard]] std::string quote(std::string_view name);

@@ -46,7 +46,8 @@ struct Membership {
 // The bits, and the value, of an element of a tensor.
 [[nodiscard]] Bits bits_at(const Tensor& t, std::int64_t i);
 void set_bits(Tensor& t, std::int64_t i, Bits bits);
-[[nodiscard]] double value_at(const Tensor& t, std::int64_t i);  // exact in all formats
+[[nodiscard]] double value_of(Format format, Bits bits);  // exact in all formats
+[[nodiscard]] double value_at(const Tensor& t, std::int64_t i);
 [[nodiscard]] std::int64_t size_of(const Tensor& t);
 [[nodiscard]] Tensor tensor_of(Role role, Format format, Shape shape);  // zeros
 // The number nearest to a double.

@@ -21,6 +21,7 @@ struct Family {
   void (*fill)(rc::Random& random, Format format, std::vector<Bits>& to);
 };
 [[nodiscard]] std::span<const Family> families();
+[[nodiscard]] const Family& family_named(std::string_view name);  // which there is
 
 enum class Affine : std::uint8_t { any, none, both };
 

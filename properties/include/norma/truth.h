@@ -34,7 +34,6 @@ using Elements = std::vector<Element>;
 
 struct Truth {
   ByRole<Elements> outputs;
-  double condition = 0;  // the largest mean|x|/√v of a group
 
   [[nodiscard]] const Elements& y() const { return *outputs[Role::y]; }
 };

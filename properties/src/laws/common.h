@@ -51,6 +51,24 @@ std::optional<Outcome> first_off(const Tensor& got, const Truth& truth, std::str
   return std::nullopt;
 }
 
+// y of two calls, b's element i beside a's element source(i): they differ as their exact values do, within both bounds.
+template <class Source>
+Outcome differ_exactly(Trial& t, const Case& a, const ByRole<Tensor>& ya, const Case& b, const ByRole<Tensor>& yb, std::string_view law,
+                       const Source& source) {
+  const Truth of_a = t.truth(a, ya), of_b = t.truth(b, yb);
+  const auto at_a = [&](std::int64_t i) -> const Element& { return of_a.y()[static_cast<std::size_t>(source(i))]; };
+  const auto at_b = [&](std::int64_t i) -> const Element& { return of_b.y()[static_cast<std::size_t>(i)]; };
+  return first_off(
+             y_of(yb), of_b, law, [&](std::int64_t i) { return value_at(y_of(ya), source(i)) + (at_b(i).exact - at_a(i).exact); },
+             [&](std::int64_t i) { return room(at_a(i)) + room(at_b(i)); })
+      .value_or(holds());
+}
+// The same of the trial's own case and another one of its shape.
+inline Outcome differ_exactly(Trial& t, const Case& other, std::string_view law) {
+  const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
+  return differ_exactly(t, t.base, a, other, b, law, [](std::int64_t i) { return i; });
+}
+
 // A case with other numbers in a tensor: number(i) for the bits of element i.
 template <class Number>
 Case with(const Case& c, Role role, Number&& number) {

@@ -13,13 +13,8 @@ Outcome placed(Trial& t, std::string_view law, bool bits, const Place& place) {
   other.placement = {};
   place(other.placement);
   const ByRole<Tensor> a = t.run(plain), b = t.run(other);
-  if (bits) {
-    std::optional<Outcome> off = first_difference(y_of(b), y_of(a), law);
-    return off ? *off : holds();
-  }
-  const Truth truth = t.truth(plain, b);
-  std::optional<Outcome> off = first_outside(truth, b, Role::y);
-  return off ? *off : holds();
+  const std::optional<Outcome> off = bits ? first_difference(y_of(b), y_of(a), law) : first_outside(t.truth(plain, b), b, Role::y);
+  return off.value_or(holds());
 }
 
 Outcome strides_honoured(Trial& t) {
@@ -43,10 +38,9 @@ Outcome in_place(Trial& t) {
 }
 Outcome deterministic(Trial& t) {
   const ByRole<Tensor> a = t.run(t.base), b = t.run(t.base);
-  std::optional<Outcome> off = first_difference(y_of(b), y_of(a), "the first time");
-  return off ? *off : holds();
+  return first_difference(y_of(b), y_of(a), "the first time").value_or(holds());
 }
-// The search for those who write beside tensors: every offset from a vector, odd lengths, both ends against a wall.
+// The search for those who write beside tensors: each of them against either wall.
 Outcome walls(Trial& t) {
   Case c = t.base;
   for (std::uint64_t salt = 0; salt < 2; ++salt) {

@@ -11,17 +11,7 @@ namespace {
 std::optional<Case> moved(const Case& c, double by) {
   for (std::int64_t i = 0; i < c.elements(); ++i) {
     const double sum = value_at(c.x(), i) + by;
-    if (sum - by != value_at(c.x(), i) || value_at({"",
-                                                    c.format,
-                                                    {1},
-                                                    [&] {
-                                                      Tensor t = tensor_of(Role::x, c.format, {1});
-                                                      set_bits(t, 0, nearest_bits(c.format, sum));
-                                                      return t.data;
-                                                    }()},
-                                                   0) != sum) {
-      return std::nullopt;
-    }
+    if (sum - by != value_at(c.x(), i) || value_of(c.format, nearest_bits(c.format, sum)) != sum) return std::nullopt;
   }
   return with(c, Role::x, [&](std::int64_t i) { return nearest_bits(c.format, value_at(c.x(), i) + by); });
 }
@@ -35,27 +25,12 @@ std::optional<Case> scaled(const Case& c, int k) {
   return with(c, Role::x, [&](std::int64_t i) { return nearest_bits(c.format, std::ldexp(value_at(c.x(), i), k)); });
 }
 
-// y of two cases of one shape differ as their exact values do, within both bounds; or not at all, to the bit.
-Outcome alike(Trial& t, const Case& other, std::string_view law, bool bits, double sign = 1) {
-  const ByRole<Tensor> a = t.run(t.base);
-  const ByRole<Tensor> b = t.run(other);
-  if (bits) {
-    Tensor want = y_of(a);
-    if (sign < 0) {
-      for (std::int64_t i = 0; i < size_of(want); ++i) set_bits(want, i, negated(want.format, bits_at(want, i)));
-    }
-    std::optional<Outcome> off = first_difference(y_of(b), want, law);
-    return off ? *off : holds();
-  }
-  const Truth of_a = t.truth(t.base, a), of_b = t.truth(other, b);
-  std::optional<Outcome> off = first_off(
-      y_of(b), of_b, law,
-      [&](std::int64_t i) {
-        const auto at = static_cast<std::size_t>(i);
-        return sign * value_at(y_of(a), i) + (of_b.y()[at].exact - sign * of_a.y()[at].exact);
-      },
-      [&](std::int64_t i) { return room(of_a.y()[static_cast<std::size_t>(i)]) + room(of_b.y()[static_cast<std::size_t>(i)]); });
-  return off ? *off : holds();
+// y of two cases of one shape, to the bit.
+Outcome same_bits(Trial& t, const Case& other, std::string_view law, bool negative = false) {
+  const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
+  Tensor want = y_of(a);
+  for (std::int64_t i = 0; negative && i < size_of(want); ++i) set_bits(want, i, negated(want.format, bits_at(want, i)));
+  return first_difference(y_of(b), want, law).value_or(holds());
 }
 
 double some_shift(Trial& t) {
@@ -65,14 +40,14 @@ double some_shift(Trial& t) {
 
 Outcome shift_invariance(Trial& t) {
   const std::optional<Case> other = moved(t.base, some_shift(t));
-  return other ? alike(t, *other, "the same as without the shift", false) : vacuous();
+  return other ? differ_exactly(t, *other, "the same as without the shift") : vacuous();
 }
 
 // RMSNorm subtracts no mean: a shift that changes the exact value by more than the bounds has to change y.
 Outcome rms_norm_feels_shift(Trial& t) {
   const std::optional<Case> other = moved(t.base, some_shift(t));
   if (!other) return vacuous();
-  return alike(t, *other, "not what it was before the shift", false);
+  return differ_exactly(t, *other, "not what it was before the shift");
 }
 
 // ε goes with the scale: then nothing changes.
@@ -91,16 +66,16 @@ bool binary_epsilon(const Case& c) {
 Outcome scale_invariance(Trial& t) {
   if (!binary_epsilon(t.base)) return vacuous();
   const std::optional<Case> other = scaled_with_epsilon(t);
-  return other ? alike(t, *other, "for x and the root of ε not scaled by a power of two", true) : vacuous();
+  return other ? same_bits(t, *other, "for x and the root of ε not scaled by a power of two") : vacuous();
 }
 Outcome scale_invariance_in_bound(Trial& t) {
   const std::optional<Case> other = scaled_with_epsilon(t);
-  return other ? alike(t, *other, "the same as unscaled", false) : vacuous();
+  return other ? differ_exactly(t, *other, "the same as unscaled") : vacuous();
 }
 
 Outcome scale_with_fixed_epsilon(Trial& t) {
   const std::optional<Case> other = scaled(t.base, static_cast<int>(t.random.next() % 13) - 6);
-  return other ? alike(t, *other, "scaled by √((σ²+ε)/(σ²+ε/δ²))", false) : vacuous();
+  return other ? differ_exactly(t, *other, "scaled by √((σ²+ε)/(σ²+ε/δ²))") : vacuous();
 }
 
 Outcome odd_symmetry(Trial& t) {
@@ -110,13 +85,13 @@ Outcome odd_symmetry(Trial& t) {
   Case other = flip(t.base, Role::x);
   if (other.inputs[Role::beta]) other = flip(other, Role::beta);
   if (other.inputs[Role::mean]) other = flip(other, Role::mean);
-  return alike(t, other, "minus what -x and -β give", true, -1);
+  return same_bits(t, other, "minus what -x and -β give", true);
 }
 
 Outcome epsilon_monotone(Trial& t) {
   Case other = t.base;
   other.spec.epsilon = t.base.spec.effective_epsilon() * 4 + 0x1p-10;
-  return alike(t, other, "smaller with a larger ε, by the exact factor", false);
+  return differ_exactly(t, other, "smaller with a larger ε, by the exact factor");
 }
 
 // Another order of a group's elements, with their gain and bias, is the same order of y.
@@ -135,12 +110,8 @@ Outcome permutation_equivariance(Trial& t) {
     other = with(other, role, [&](std::int64_t i) { return bits_at(*t.base.inputs[role], order[static_cast<std::size_t>(i)]); });
   }
   const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
-  const Truth of_a = t.truth(t.base, a), of_b = t.truth(other, b);
   const auto source = [&](std::int64_t i) { return i / shape[1] * shape[1] + order[static_cast<std::size_t>(i % shape[1])]; };
-  std::optional<Outcome> off = first_off(
-      y_of(b), of_b, "the same element as before the permutation", [&](std::int64_t i) { return value_at(y_of(a), source(i)); },
-      [&](std::int64_t i) { return room(of_a.y()[static_cast<std::size_t>(source(i))]) + room(of_b.y()[static_cast<std::size_t>(i)]); });
-  return off ? *off : holds();
+  return differ_exactly(t, t.base, a, other, b, "the same element as before the permutation", source);
 }
 
 // x followed by x has the same mean and variance.
@@ -161,12 +132,8 @@ Outcome repetition(Trial& t) {
     if (other.inputs[role]) other.inputs[role] = doubled(*t.base.inputs[role], 1);
   }
   const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
-  const Truth of_a = t.truth(t.base, a), of_b = t.truth(other, b);
   const auto source = [&](std::int64_t i) { return i / (2 * n) * n + i % n; };
-  std::optional<Outcome> off = first_off(
-      y_of(b), of_b, "the same as without the repetition", [&](std::int64_t i) { return value_at(y_of(a), source(i)); },
-      [&](std::int64_t i) { return room(of_a.y()[static_cast<std::size_t>(source(i))]) + room(of_b.y()[static_cast<std::size_t>(i)]); });
-  return off ? *off : holds();
+  return differ_exactly(t, t.base, a, other, b, "the same as without the repetition", source);
 }
 
 // Without gain and bias y is an increasing function of x within a group: rounding is monotone.

@@ -17,19 +17,11 @@
 namespace norma::properties {
 namespace {
 
-double read(const ConstView& v, std::int64_t at) {
-  Tensor one{"", v.format, {1}, std::vector<std::byte>(static_cast<std::size_t>(info(v.format).bytes()))};
-  set_bits(one, 0, load(v.format, v.data + at * info(v.format).bytes()));
-  return value_at(one, 0);
-}
+double read(const ConstView& v, std::int64_t at) { return value_of(v.format, load(v.format, v.data + at * info(v.format).bytes())); }
 void write(const View& v, std::int64_t at, double value) {
   store(v.format, nearest_bits(v.format, value), v.data + at * info(v.format).bytes());
 }
-double rounded(Format format, double value) {
-  Tensor one{"", format, {1}, std::vector<std::byte>(8)};
-  set_bits(one, 0, nearest_bits(format, value));
-  return value_at(one, 0);
-}
+double rounded(Format format, double value) { return value_of(format, nearest_bits(format, value)); }
 ConstView reading(const View& v) { return {v.format, v.data, v.shape, v.strides}; }
 
 // Where the elements of a tensor lie, in logical order.
@@ -67,7 +59,7 @@ class Kernel {
       return membership(shape_only);
     }();
     m.parameter = right.parameter;
-    if (is(Fault::groups_swapped) && spec_.op == Op::group_norm) swap_groups(m, x.shape);
+    if (is(Fault::groups_swapped) && spec_.op == Op::group_norm) swap_groups(m);
     if (is(Fault::whole_batch)) std::fill(m.group.begin(), m.group.end(), 0);
     parameters_ = in_[Role::gamma] ? count_of(in_[Role::gamma]->shape) : in_[Role::beta] ? count_of(in_[Role::beta]->shape) : 1;
 
@@ -96,10 +88,9 @@ class Kernel {
     return count;
   }
 
-  void swap_groups(Membership& m, const Shape& shape) const {
-    const std::int64_t groups = *spec_.groups, channels = shape[1];
+  void swap_groups(Membership& m) const {
+    const std::int64_t groups = *spec_.groups;
     for (std::size_t i = 0; i < m.group.size(); ++i) m.group[i] = m.group[i] / groups * groups + m.parameter[i] % groups;
-    (void)channels;
   }
 
   void add_residual(Format format) {

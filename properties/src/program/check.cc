@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "program.h"
 #include "report.h"
@@ -16,7 +17,6 @@ namespace norma::program {
 namespace {
 
 using properties::Law;
-using properties::Severity;
 
 struct Options {
   std::string subject = "simd";
@@ -55,7 +55,7 @@ Result<properties::Settings> settings_of(const Options& options) {
       continue;
     }
     if (Status status = known("--op", word, names, "ops"); !status.ok()) return status;
-    s.ops.push_back(static_cast<Op>(std::find_if(ops.begin(), ops.end(), [&](const OpInfo& o) { return o.name == word; }) - ops.begin()));
+    s.ops.push_back(*op_named(word));
   }
   for (const std::string& word : options.dtypes) {
     const std::optional<Format> format = format_named(word);
@@ -90,6 +90,7 @@ int run(const Options& options) {
   if (!options.one_case.empty() && settings->laws.empty()) {
     return fail({Code::bad_parameter, "--case: expected one --law or more to hold it against"});
   }
+  if (options.json && options.markdown) return fail({Code::bad_parameter, "--json and --markdown: expected one of them"});
   Status writable = options.junit.empty() ? Status{} : check_writable(options.junit);
   if (!writable.ok()) return fail(writable);
   properties::Limits limits;
@@ -113,7 +114,8 @@ int run(const Options& options) {
                options.markdown ? to_markdown(report, options.subject, options.strict) : to_text(report, options.subject, options.strict));
   }
   if (!options.junit.empty()) {
-    if (Status status = write_text(options.junit, to_junit(report, options.subject, options.strict)); !status.ok()) return fail(status);
+    const std::string xml = to_junit(report, options.subject, options.strict);
+    if (Status status = write_file(options.junit, std::as_bytes(std::span(xml))); !status.ok()) return fail(status);
   }
   return bad ? violated : holds;
 }
@@ -121,7 +123,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_check(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("check", "Searches for inputs on which an implementation breaks a law or leaves its proved bound");
+  CLI::App* command = app.add_subcommand("check", "Searches for inputs on which an implementation breaks a law or leaves its bound");
   command->footer(
       "  norma check simd --cases 1000\n"
       "  norma check ./libkernel.so --op layer_norm --dtype f32,bf16     (norma/subject.h, properties/examples/subject.c)\n"

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "norma/tensor_file.h"
 
@@ -246,28 +244,12 @@ nlohmann::ordered_json to_json(const Report& report, const std::string& subject,
 Status check_writable(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::path parent = std::filesystem::absolute(path, ignored).parent_path();
-  if (std::filesystem::is_directory(path, ignored))
-    return {Code::io_error, fmt::format("{}: is a directory, expected a file", printable(path))};
+  const std::filesystem::file_status there = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return {Code::io_error, fmt::format("{}: expected a regular file, or none yet", printable(path))};
+  }
   if (access(parent.c_str(), W_OK) != 0)
     return {Code::io_error, fmt::format("{}: cannot be written: no such directory, or no right to", printable(path))};
-  return {};
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  const std::string beside = fmt::format("{}.{}", path, getpid());
-  {
-    std::ofstream file(beside, std::ios::binary);
-    file << text;
-    file.flush();
-    if (!file) {
-      std::remove(beside.c_str());
-      return {Code::io_error, fmt::format("{}: could not be written", printable(path))};
-    }
-  }
-  if (std::rename(beside.c_str(), path.c_str()) != 0) {
-    std::remove(beside.c_str());
-    return {Code::io_error, fmt::format("{}: could not be written", printable(path))};
-  }
   return {};
 }
 

@@ -18,8 +18,7 @@ namespace norma::program {
 [[nodiscard]] std::string to_junit(const properties::Report& report, const std::string& subject, bool strict);
 [[nodiscard]] nlohmann::ordered_json to_json(const properties::Report& report, const std::string& subject, bool strict);
 
-// Whether a file of text can be written there, and writing it: whole or not at all.
+// Whether write_file could put a file there, before any work is done.
 Status check_writable(const std::string& path);
-Status write_text(const std::string& path, const std::string& text);
 
 }  // namespace norma::program

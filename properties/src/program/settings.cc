@@ -57,14 +57,12 @@ Status apply_op(std::string_view value, Call& call) {
     call.spec.op = Op::batch_norm_training;
     return {};
   }
-  std::vector<std::string_view> names{"batch_norm"};
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (value == ops[i].name) {
-      call.spec.op = static_cast<Op>(i);
-      return {};
-    }
-    names.push_back(ops[i].name);
+  if (const std::optional<Op> op = op_named(value)) {
+    call.spec.op = *op;
+    return {};
   }
+  std::vector<std::string_view> names{"batch_norm"};
+  for (const OpInfo& op : ops) names.push_back(op.name);
   return {Code::bad_parameter, fmt::format("{} is no op{} (see norma list ops)", quote(value), suggestion(value, names))};
 }
 

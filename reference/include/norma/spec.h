@@ -116,6 +116,12 @@ inline constexpr std::array<OpInfo, 7> ops{{
      "every unit's weight vector divided by its length, times its gain"},
 }};
 [[nodiscard]] constexpr const OpInfo& info(Op op) { return ops[static_cast<std::size_t>(op)]; }
+[[nodiscard]] constexpr std::optional<Op> op_named(std::string_view name) {
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (name == ops[i].name) return static_cast<Op>(i);
+  }
+  return std::nullopt;
+}
 static_assert(name(Role::running_variance) == "running_variance" && name(Role::xhat) == "xhat" &&
                   info(Op::weight_norm).name == "weight_norm",
               "the tables are in the order of the enumerations");

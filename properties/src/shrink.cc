@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "norma/generate.h"
+
+namespace norma::properties {
+namespace {
+
+// Elements [begin, end) of an axis of what has the shape of x, or of what has the channels.
+Tensor cut(const Tensor& t, std::size_t axis, std::int64_t begin, std::int64_t end) {
+  Shape shape = t.shape;
+  const std::int64_t old = shape[axis];
+  shape[axis] = end - begin;
+  Tensor to{t.name, t.format, shape, {}};
+  std::int64_t inner = info(t.format).bytes();
+  for (std::size_t a = axis + 1; a < shape.size(); ++a) inner *= shape[a];
+  const std::int64_t whole = inner * old;
+  for (std::int64_t at = 0; whole != 0 && at < static_cast<std::int64_t>(t.data.size()); at += whole) {
+    to.data.insert(to.data.end(), t.data.begin() + at + begin * inner, t.data.begin() + at + end * inner);
+  }
+  return to;
+}
+
+// The case without some of an axis of x. What belongs to a channel or a column goes with it.
+std::optional<Case> cut(const Case& c, std::size_t axis, std::int64_t begin, std::int64_t end) {
+  Case to = c;
+  const auto rank = c.x().shape.size();
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    if (!c.inputs[role]) continue;
+    const Tensor& t = *c.inputs[role];
+    if (t.shape.size() == rank && t.shape == c.x().shape) {
+      to.inputs[role] = cut(t, axis, begin, end);
+    } else if (info(c.spec.op).grouping == Grouping::trailing) {
+      const std::size_t lead = rank - t.shape.size();  // parameters lie along the last axes
+      if (axis >= lead) to.inputs[role] = cut(t, axis - lead, begin, end);
+    } else if (axis == 1) {
+      to.inputs[role] = cut(t, 0, begin, end);
+    }
+  }
+  if (c.spec.groups && axis == 1) {
+    if ((end - begin) % *c.spec.groups != 0) return std::nullopt;
+  }
+  return to;
+}
+
+// The same call; what the generator said of it does not count.
+bool same(const Case& a, const Case& b) {
+  bool all = a.spec == b.spec && a.placement == b.placement && a.salt == b.salt;
+  for (std::size_t r = 0; r < role_count && all; ++r) {
+    const auto role = static_cast<Role>(r);
+    all = a.inputs[role] == b.inputs[role] && a.outputs.contain(role) == b.outputs.contain(role);
+  }
+  return all;
+}
+
+bool granted(const Case& c, const Wish& wish) {
+  const Shape& s = c.x().shape;
+  if (s.empty() || s[0] < wish.least_rows) return false;
+  std::int64_t n = 1;
+  for (std::size_t a = 1; a < s.size(); ++a) n *= s[a];
+  if (n < wish.least_n) return false;
+  const bool over_fewer = c.spec.profile.variance == Estimator::unbiased ||
+                          (c.outputs.contain(Role::running_variance) && c.spec.profile.running_variance == Estimator::unbiased);
+  return !over_fewer || c.elements() > membership(c).groups;  // of one value there is no unbiased variance
+}
+
+}  // namespace
+
+std::vector<Case> smaller(const Case& c, const Wish& wish) {
+  std::vector<Case> simpler;
+  const auto offer = [&](std::optional<Case> s) {
+    if (s && granted(*s, wish)) simpler.push_back(std::move(*s));
+  };
+  for (std::size_t axis = 0; axis < c.x().shape.size(); ++axis) {
+    const std::int64_t n = c.x().shape[axis];
+    for (std::int64_t keep = 1; keep < n; keep *= 2) offer(cut(c, axis, 0, keep));
+    if (n > 1) offer(cut(c, axis, n - n / 2, n)), offer(cut(c, axis, 0, n - 1)), offer(cut(c, axis, 1, n));
+  }
+  const auto without = [&](auto&& change) {
+    Case s = c;
+    change(s);
+    if (!same(s, c)) offer(std::move(s));
+  };
+  without([](Case& s) { s.placement = {}; });
+  without([](Case& s) { s.placement.row_gap = 0; });
+  without([](Case& s) { s.placement.offset = 0; });
+  without([](Case& s) { s.placement.channels_last = false; });
+  without([](Case& s) { s.placement.in_place = false; });
+  if (wish.affine == Affine::any) {
+    without([](Case& s) { s.inputs[Role::gamma].reset(), s.spec.profile.gain_offset = s.spec.profile.cast_before_gain = false; });
+    without([](Case& s) { s.inputs[Role::beta].reset(); });
+  }
+  without([](Case& s) { s.spec.profile = {}; });
+  without([](Case& s) { s.spec.profile.gain_offset = false; });
+  without([](Case& s) { s.spec.profile.cast_before_gain = false; });
+  without([](Case& s) {
+    s.inputs[Role::residual].reset();
+    if (s.outputs.contain(Role::sum)) s.outputs = Roles{Role::y};
+  });
+  if (c.spec.epsilon != 1.0) {
+    without([](Case& s) { s.spec.epsilon = 1.0; });
+    without([](Case& s) { s.spec.epsilon = 1e-5; });
+  }
+  without([](Case& s) { s.salt = 0; });
+  without([](Case& s) { s.salt /= 2; });
+  // Numbers: all at once, then fewer at a time.
+  for (const Role role : {Role::gamma, Role::beta, Role::x, Role::residual, Role::mean, Role::variance}) {
+    if (!c.inputs[role]) continue;
+    const Tensor& t = *c.inputs[role];
+    const std::int64_t n = size_of(t);
+    const auto rewrite = [&](std::int64_t begin, std::int64_t end, auto&& number) {
+      without([&](Case& s) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const double v = value_at(t, i);
+          if (std::isfinite(v)) set_bits(*s.inputs[role], i, nearest_bits(t.format, number(v)));
+        }
+      });
+    };
+    for (std::int64_t width = n, parts = 1; width >= 1 && parts <= 16; width = width == 1 ? 0 : (width + 1) / 2, parts *= 2) {
+      for (std::int64_t begin = 0; begin < n; begin += width) {
+        const std::int64_t end = std::min(n, begin + width);
+        const double plain = role == Role::gamma || role == Role::variance ? 1 : 0;
+        rewrite(begin, end, [&](double) { return plain; });
+        rewrite(begin, end, [](double v) { return std::fabs(v) < 0x1p40 ? std::trunc(v) : v; });
+        rewrite(begin, end, [](double v) { return v == 0 ? v : std::copysign(std::ldexp(1.0, std::ilogb(v)), v); });
+        rewrite(begin, end, [](double v) { return std::fabs(v); });
+      }
+    }
+  }
+  return simpler;
+}
+
+}  // namespace norma::properties
