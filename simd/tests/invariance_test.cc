@@ -269,5 +269,33 @@ TEST(SimdCounters, AreAddedToFromSeveralThreads) {
   EXPECT_EQ(counters.vector + counters.double_double + counters.exact, 8 * 50 * elements(t.call));
 }
 
+// Whatever an executor says of itself.
+TEST(SimdExecutor, AnyNumberOfThreadsWillDo) {
+  class Claims final : public Executor {
+   public:
+    explicit Claims(std::size_t threads) : threads_(threads) {}
+    [[nodiscard]] std::size_t threads() const override { return threads_; }
+    void run(std::size_t tasks, void (*task)(void*, std::size_t), void* context) override {
+      for (std::size_t i = 0; i < tasks; ++i) task(context, i);
+    }
+
+   private:
+    std::size_t threads_;
+  };
+  Trial t;
+  t.call.rows = t.call.cols = 512;
+  t.call.epsilon = 1e-5;
+  Random random(20261201);
+  t.inputs[Role::x] = filled_by_group(random, t.call, &x_families[0]);
+  const ByRole<Tensor> want = expected(t);
+  for (const std::size_t threads : {std::size_t{0}, std::size_t{1} << 62, std::size_t{1} << 63, ~std::size_t{0}}) {
+    Claims executor(threads);
+    t.call.executor = &executor;
+    ByRole<Tensor> got;
+    ASSERT_TRUE(run(t, got));
+    EXPECT_TRUE(same(t, got, want)) << threads;
+  }
+}
+
 }  // namespace
 }  // namespace norma::simd
