@@ -563,6 +563,13 @@ TEST_F(Program, CheckShowsTheSmallestCaseAndReplaysIt) {
   EXPECT_NE(norma("check mutant:unbiased-variance --law variance_one --markdown").out.find("| ✗ variance_one | must |"), std::string::npos);
 }
 
+TEST_F(Program, TheReadmeShowsWhatCheckPrints) {
+  const Outcome o = norma("check mutant:epsilon-outside-root --law variance_one");
+  const std::size_t start = o.out.find("✗ variance_one"), end = o.out.find("\n\n", start);
+  ASSERT_NE(end, std::string::npos) << o.out;
+  EXPECT_NE(contents(NORMA_SOURCE "/README.md").find(o.out.substr(start, end - start)), std::string::npos) << o.out;
+}
+
 TEST_F(Program, CheckStrictMinds) {
   const std::string words = "check mutant:zero-unsigned --law signed_zero --cases 300";
   EXPECT_EQ(norma(words).status, 0);
