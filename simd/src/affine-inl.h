@@ -49,7 +49,7 @@ class Affine {
   bool one_plus;
 };
 
-// Whether all elements of a group are the same number; stops at the first that is not.
+// Whether all elements of a group are the same number; stops at the first that is not. One of given statistics has none.
 bool all_equal(const Elements& e) {
   if (e.count() == 0) return true;
   const double first = read(e.format, e.data, 0);
@@ -74,8 +74,9 @@ HWY_INLINE void settle_others(Tag tag, hn::Mask<Tag> passed, std::size_t count, 
 
 #if HWY_TARGET != HWY_SCALAR
 
-// What a group is: one with a good estimate, one of equal elements, or one for the lower rungs.
-enum class GroupKind : std::uint8_t { regular, flat, hard };
+// What a group is: one with a good estimate, one of equal elements, one far from its shift that has to be looked at again with the mean as
+// shift, or one for the lower rungs.
+enum class GroupKind : std::uint8_t { regular, flat, remote, hard };
 
 // The estimates of N groups, N a multiple of the lanes.
 template <std::size_t N>
@@ -133,9 +134,18 @@ void finish(Estimates<N>& e, std::size_t count, bool centred, double n, double e
   }
 }
 
-// Above this a second look, with the mean as shift, is worth its time; above the next the lower rungs are.
+// Above this a second look is worth its time; above the next the lower rungs are.
 constexpr double good_estimate = 0x1p-40;
 constexpr double bearable_estimate = 0x1p-34;
+
+// By the relative error of the first estimate and of the second. `all_equal` is asked only where it matters.
+template <class AllEqual>
+HWY_INLINE GroupKind first_look(double relative, double squares, const AllEqual& all_equal) {
+  if (HWY_LIKELY(relative < good_estimate)) return GroupKind::regular;
+  if (!(squares < std::numeric_limits<double>::infinity())) return GroupKind::hard;
+  return all_equal() ? GroupKind::flat : GroupKind::remote;
+}
+HWY_INLINE GroupKind second_look(double relative) { return relative < bearable_estimate ? GroupKind::regular : GroupKind::hard; }
 
 // How x̂ comes from x: x·scale, x·scale + offset, or (x − shift)·scale + offset.
 enum class Centring : std::uint8_t { none, offset, shifted };

@@ -85,7 +85,7 @@ class GroupOfRuns {
     const auto n = static_cast<double>(x_.count());
     const double c = depth<InDoubles>(x_.run) + Cascade::depth(x_.runs);
     // Without a test of the rounding, what is flat has to come out flat: with its first element as shift all differences are zero.
-    const bool shifted = rule_.call->accuracy == Accuracy::fast && x_.count() != 0;
+    const bool shifted = rule_.call->accuracy == Accuracy::fast;
     e.shift[0] = shifted ? read(x_.format, x_.data, 0) : 0;
     if (shifted) {
       sums<true>(e.shift[0], e.sum[0], e.squares[0]);
@@ -93,16 +93,15 @@ class GroupOfRuns {
       sums<false>(0, e.sum[0], e.squares[0]);
     }
     finish(e, 1, true, n, rule_.call->epsilon, c);
-    if (!(e.relative[0] < good_estimate)) {
-      if (!(e.squares[0] < std::numeric_limits<double>::infinity())) return GroupKind::hard;
-      if (all_equal(x_)) return GroupKind::flat;
+    GroupKind kind = first_look(e.relative[0], e.squares[0], [&] { return all_equal(x_); });
+    if (kind == GroupKind::remote) {
       e.shift[0] += e.sum[0] / n;
       sums<true>(e.shift[0], e.sum[0], e.squares[0]);
       finish(e, 1, true, n, rule_.call->epsilon, c);
-      if (!(e.relative[0] < bearable_estimate)) return GroupKind::hard;
+      kind = second_look(e.relative[0]);
     }
-    ladder.estimate = e.estimate(0);
-    return GroupKind::regular;
+    if (kind == GroupKind::regular) ladder.estimate = e.estimate(0);
+    return kind;
   }
 
   void apply(Ladder& ladder, GroupKind kind) const {

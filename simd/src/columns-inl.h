@@ -191,23 +191,17 @@ class GroupsOfColumns {
     finish(e_, groups_, true, n, rule_.call->epsilon, c);
     bool again = false;
     for (std::size_t g = 0; g < groups_; ++g) {
-      e_.kind[g] = GroupKind::regular;
-      if (HWY_LIKELY(e_.relative[g] < good_estimate)) continue;
-      if (!(e_.squares[g] < std::numeric_limits<double>::infinity())) {
-        e_.kind[g] = GroupKind::hard;
-      } else if (all_equal(ladders_[g].elements())) {
-        e_.kind[g] = GroupKind::flat;
-      } else {
-        e_.shift[g] += e_.sum[g] / n;
-        again = true;
-      }
+      e_.kind[g] = first_look(e_.relative[g], e_.squares[g], [&] { return all_equal(ladders_[g].elements()); });
+      if (HWY_LIKELY(e_.kind[g] != GroupKind::remote)) continue;
+      e_.shift[g] += e_.sum[g] / n;
+      again = true;
     }
     if (again) {
       sums();
       finish(e_, groups_, true, n, rule_.call->epsilon, c);
     }
     for (std::size_t g = 0; g < groups_; ++g) {
-      if (e_.kind[g] == GroupKind::regular && !(e_.relative[g] < bearable_estimate)) e_.kind[g] = GroupKind::hard;
+      if (e_.kind[g] == GroupKind::remote) e_.kind[g] = second_look(e_.relative[g]);
       if (e_.kind[g] == GroupKind::regular) ladders_[g].estimate = e_.estimate(g);
     }
   }

@@ -115,7 +115,7 @@ bool normalize_rows_fast(const Rule& rule, std::size_t begin, std::size_t end, C
   const Call& call = *rule.call;
   const std::size_t n = call.cols;
   const Affine<T, P> affine(rule);
-  const bool plain = call.residual == nullptr && call.mean == nullptr && call.rstd == nullptr && n != 0;
+  const bool plain = call.residual == nullptr && call.mean == nullptr && call.rstd == nullptr;
   constexpr double most = std::is_same_v<T, float16_t> ? 0x1p14 : 0x1p100;
   const double most_gain = most / std::sqrt(static_cast<double>(n) + 1);
   if (!plain || !moderate(affine.gamma, n, most_gain) || !moderate(affine.beta, n, most))

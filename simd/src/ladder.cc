@@ -232,7 +232,6 @@ Bits Ladder::rstd() {
 
 Bits Ladder::running_mean(double old) {
   const Format format = rule_->call->statistics;
-  if (elements_.count() == 0) return round_double(old, format);
   for (const bool first : {true, false}) {
     if (const std::optional<Bits> bits = updated(old, first ? estimated_mean() : wide_mean())) return *bits;
   }
@@ -243,7 +242,6 @@ Bits Ladder::running_mean(double old) {
 
 Bits Ladder::running_variance(double old) {
   const Format format = rule_->call->statistics;
-  if (elements_.count() == 0) return round_double(old, format);
   const auto n = static_cast<double>(elements_.count());
   const bool biased = rule_->spec.profile.running_variance == Estimator::biased;
   const DoubleDouble factor = biased ? DoubleDouble{1, 0} : DoubleDouble{n, 0} / (n - 1);  // of one element not finite

@@ -93,6 +93,12 @@ Status validate(const Call& call) {
         std::tuple{"y_stride", call.y_stride, true}, std::tuple{"sum_stride", call.sum_stride, true}}) {
     if (Status status = check_stride(name, stride, output); !status.ok()) return status;
   }
+  if (call.profile.momentum != Momentum::weight_of_new && call.profile.momentum != Momentum::weight_of_old) {
+    return refuse(Code::bad_parameter, "profile", "a momentum of the new or of the old value");
+  }
+  if (call.profile.running_variance != Estimator::biased && call.profile.running_variance != Estimator::unbiased) {
+    return refuse(Code::bad_parameter, "profile", "a running variance that is biased or unbiased");
+  }
   const bool empty = rows == 0 || length == 0;
   if (!empty && call.x == nullptr) return refuse(Code::bad_tensor, "x", "a tensor, not null");
   if (!empty && call.y == nullptr) return refuse(Code::bad_tensor, "y", "a tensor, not null");
@@ -241,7 +247,7 @@ Status normalize(const Call& original) {
     work.run(0);
   }
   if (work.out_of_memory)
-    return {Code::no_memory, "in place: expected memory for a few rows of a thread; some rows have not been normalized"};
+    return {Code::no_memory, "a buffer: expected memory for a few rows of each thread; some rows have not been normalized"};
   if (call.counters != nullptr) {
     const auto count = [](std::uint64_t& counter, std::uint64_t by) { std::atomic_ref(counter).fetch_add(by, std::memory_order_relaxed); };
     const std::uint64_t below = work.double_double + work.exact;

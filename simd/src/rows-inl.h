@@ -24,22 +24,18 @@ constexpr std::size_t apply_rows = 4;
 
 using Batch = Estimates<batch_rows>;
 
-// What a row is whose first estimate is no good: a second one with the mean as shift makes most of them regular.
-template <bool kCentred, class T>
-HWY_NOINLINE GroupKind look_again(const Rule& rule, double sum, double squares, const T* x, std::size_t n, double c, Estimate& estimate) {
-  if (!(squares < std::numeric_limits<double>::infinity())) return GroupKind::hard;
-  if (squares == 0 || (kCentred && all_equal({x, format_of<T>(), n}))) return GroupKind::flat;
-  if (!kCentred) return GroupKind::hard;
+// The second look at a row.
+template <class T>
+HWY_NOINLINE GroupKind look_again(const Rule& rule, double sum, const T* x, std::size_t n, double c, Estimate& estimate) {
   Batch second{};
   for (double& square : second.squares) square = 1;
   second.shift[0] = sum / static_cast<double>(n);
   const Sums<InDoubles> sums = sums_of<InDoubles, true, true>(x, n, hn::Set(D(), second.shift[0]));
   second.sum[0] = hn::GetLane(hn::SumOfLanes(D(), sums.sum));
   second.squares[0] = hn::GetLane(hn::SumOfLanes(D(), sums.squares));
-  finish(second, 1, kCentred, static_cast<double>(n), rule.call->epsilon, c);
-  if (!(second.relative[0] < bearable_estimate)) return GroupKind::hard;
+  finish(second, 1, true, static_cast<double>(n), rule.call->epsilon, c);
   estimate = second.estimate(0);
-  return GroupKind::regular;
+  return second_look(second.relative[0]);
 }
 
 // Some rows on their way from x to y, which do not overlap.
@@ -211,17 +207,20 @@ void normalize_batch(const Rule& rule, const Affine<T, P>& affine, const T* cons
   double absolute = 0;
   for (std::size_t r = 0; r < count; ++r) {
     Estimate& estimate = ladders[r].estimate;
-    if (HWY_LIKELY(batch.relative[r] < good_estimate)) {
-      batch.kind[r] = GroupKind::regular;
-      estimate = batch.estimate(r);
-    } else {
-      batch.kind[r] = look_again<kCentred>(rule, batch.sum[r], batch.squares[r], x[r], n, c, estimate);
+    GroupKind kind = first_look(batch.relative[r], batch.squares[r], [&] {
+      return batch.squares[r] == 0 || (kCentred && all_equal({x[r], format_of<T>(), n}));
+    });
+    estimate = batch.estimate(r);
+    if (HWY_UNLIKELY(kind == GroupKind::remote)) {
+      // Without a mean there is no better shift.
+      kind = kCentred ? look_again(rule, batch.sum[r], x[r], n, c, estimate) : GroupKind::hard;
     }
-    shifted |= estimate.shift != 0;
-    if (HWY_UNLIKELY(batch.kind[r] != GroupKind::regular)) {
+    batch.kind[r] = kind;
+    if (HWY_UNLIKELY(kind != GroupKind::regular)) {
       regular = false;
       continue;
     }
+    shifted |= estimate.shift != 0;
     relative = HWY_MAX(relative, estimate.relative);
     absolute = HWY_MAX(absolute, estimate.absolute);
   }
@@ -272,7 +271,7 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
   // The lower rungs read a row again after some of its y is written, so x is copied where y takes its place.
   const bool in_place = call.residual == nullptr ? call.y == call.x : call.sum == nullptr;
   T* copies = nullptr;
-  if (in_place && n != 0) {
+  if (in_place) {
     copies = reinterpret_cast<T*>(scratch(batch * n * sizeof(T)));
     if (copies == nullptr) return false;
   }
@@ -295,7 +294,7 @@ bool normalize_rows(const Rule& rule, std::size_t begin, std::size_t end, Counte
         T* sum = in_place ? copies + r * n : const_cast<T*>(row_of(call.sum, call.sum_stride, row + r));
         add_residual(x[r], row_of(call.residual, call.residual_stride, row + r), sum, n);
         x[r] = sum;
-      } else if (in_place && n != 0) {
+      } else if (in_place) {
         std::memcpy(copies + r * n, x[r], n * sizeof(T));
         x[r] = copies + r * n;
       }

@@ -123,8 +123,9 @@ void gather(const Elements& e, std::size_t first, std::size_t count, double* to)
 // With d = x − shift in double-double (exactly, by two_sum): Σd and Σd².
 //
 // Errors, in units of Σ|d| and Σd². Within a chunk a lane adds at most m = 1024/2 terms: the compensation of a sum of m terms errs by at
-// most (m·u)²/(1 − m·u) of the absolute sum, under 2^-87, for either sum; forming an error term from three parts adds 2^-103. Each chunk is
-// added to the totals with 3u². So 2^-86 + 2^-104·chunks bounds each.
+// most (m·u)²/(1 − m·u) of the absolute sum, under 2^-87, for either sum; forming an error term from three parts, without d.lo², adds
+// 2^-103, adding up the lanes 3u² for each of eight at most. Each chunk is added to the totals with 3u². So 2^-86 + 2^-104·chunks bounds
+// each, and the factor 1.001 the rounding of the absolute sum. What fills up the last vector is d = 0.
 WideMoments WideMomentsOf(const Elements& elements, double shift) {
   WideMoments m;
   m.shift = shift;
@@ -158,7 +159,7 @@ WideMoments WideMomentsOf(const Elements& elements, double shift) {
     absolute += hn::GetLane(hn::SumOfLanes(D(), magnitudes));
   }
   const double relative = 0x1p-86 + 0x1p-104 * (static_cast<double>(n) / chunk + 1);
-  // A square beyond 2^1000, or one whose error term may have underflowed, or a NaN, says nothing.
+  // Squares that add up to 2^1000, or one whose error term may have underflowed, say nothing. A NaN makes the errors NaN by itself.
   const bool moderate = hn::GetLane(hn::MaxOfLanes(D(), largest)) < 0x1p500 / HWY_MAX(1.0, std::sqrt(static_cast<double>(n))) &&
                         hn::GetLane(hn::MinOfLanes(D(), least)) > 0x1p-450;
   m.sum_error = moderate ? relative * absolute * 1.001 : std::numeric_limits<double>::infinity();

@@ -19,7 +19,6 @@ inline double distance_from_midpoint(const Trial& t, std::size_t index) {
   for (std::size_t r = 0; r < role_count; ++r) {
     if (t.inputs[static_cast<Role>(r)]) in[static_cast<Role>(r)] = t.inputs[static_cast<Role>(r)]->in();
   }
-  wanted[Role::y] = View{t.call.format, nullptr, shape_of(t.call), {}};
   Tensor y(t.call.format, shape_of(t.call));
   wanted[Role::y] = y.out();
   const Status status = evaluate(spec_of(t.call), in, wanted, Mode::nearest_even, [&](Role, std::int64_t offset, const Real& value) {

@@ -8,10 +8,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "norma/reference.h"
 #include "norma/text.h"
@@ -272,6 +273,7 @@ void Threads::run(std::size_t tasks, void (*task)(void* context, std::size_t i),
 std::size_t all_threads() { return static_cast<std::size_t>(std::max(1, tbb::info::default_concurrency())); }
 
 Status produce(const Spec& spec, Mode mode, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, const Production& how) {
+  if (!inputs[Role::x]) return {Code::bad_tensor, "x is missing"};
   const Shape& x = inputs[Role::x]->shape;
   if (Status s = check_offer(spec, mode, inputs, outputs); !s.ok()) return s;
   for (std::size_t i = 0; i < role_count; ++i) {
@@ -315,12 +317,20 @@ Status produce(const Spec& spec, Mode mode, const ByRole<ConstView>& inputs, con
   call.rstd = out(Role::rstd);
   call.running_mean = out(Role::running_mean);
   call.running_variance = out(Role::running_variance);
-  for (const Role role : {Role::running_mean, Role::running_variance}) {
-    if (!outputs[role]) continue;
-    const View& updated = *outputs[role];
-    std::memmove(updated.data, in(role), product(updated.shape.begin(), updated.shape.end()) * info(updated.format).bytes());
+  // simd updates running statistics where they are; nothing is written before it has agreed to the call.
+  ByRole<std::vector<std::byte>> updated;
+  for (const auto& [role, place] : {std::pair{Role::running_mean, &call.running_mean}, {Role::running_variance, &call.running_variance}}) {
+    if (!outputs[role] || in(role) == out(role)) continue;
+    const Shape& shape = outputs[role]->shape;
+    const auto* old = static_cast<const std::byte*>(in(role));
+    updated[role].emplace(old, old + product(shape.begin(), shape.end()) * info(outputs[role]->format).bytes());
+    *place = updated[role]->data();
   }
-  return simd::normalize(call);
+  if (Status s = simd::normalize(call); !s.ok()) return s;
+  for (const Role role : {Role::running_mean, Role::running_variance}) {
+    if (updated[role]) std::copy(updated[role]->begin(), updated[role]->end(), static_cast<std::byte*>(out(role)));
+  }
+  return {};
 }
 
 }  // namespace norma::program

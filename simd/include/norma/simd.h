@@ -33,7 +33,7 @@ enum class Accuracy : std::uint8_t { correctly_rounded, fast };
 enum class Layout : std::uint8_t { channels_first, channels_last };
 
 // How many elements each rung of the ladder settled, summed over calls. A call adds to them when it is done; they may be shared between
-// threads. What `fast` computes without a test counts nowhere.
+// threads. Of a call with `fast` only what a lower rung settled is counted.
 struct Counters {
   std::uint64_t vector = 0;         // vectors of doubles, of pairs of them for f64, and a test of the rounding
   std::uint64_t double_double = 0;  // pairs of doubles, and a test
@@ -99,7 +99,8 @@ struct Call {
   Counters* counters = nullptr;
 };
 
-// Computes y and what else is asked for. On any status but ok nothing has been written; on no_memory rows may be missing.
+// Computes y and what else is asked for. On any status but ok nothing has been written, with one exception: on no_memory some rows may have
+// been, each as a whole, and where outputs take the place of inputs those rows' inputs are gone.
 Status normalize(const Call& call);
 
 }  // namespace norma::simd
