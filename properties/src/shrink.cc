@@ -40,9 +40,17 @@ std::optional<Case> cut(const Case& c, std::size_t axis, std::int64_t begin, std
       to.inputs[role] = cut(t, 0, begin, end);
     }
   }
-  if (c.spec.groups && axis == 1) {
-    if ((end - begin) % *c.spec.groups != 0) return std::nullopt;
-  }
+  if (c.spec.groups && axis == 1 && (end - begin) % *c.spec.groups != 0) return std::nullopt;
+  return to;
+}
+
+// The case with groups [begin, end) of its channels.
+Case with_groups(const Case& c, std::int64_t begin, std::int64_t end) {
+  const std::int64_t channels = c.x().shape[1] / *c.spec.groups;
+  Case every = c;
+  every.spec.groups = 1;  // of which any channels may be cut
+  Case to = *cut(every, 1, begin * channels, end * channels);
+  to.spec.groups = end - begin;
   return to;
 }
 
@@ -78,6 +86,10 @@ std::vector<Case> smaller(const Case& c, const Wish& wish) {
     const std::int64_t n = c.x().shape[axis];
     for (std::int64_t keep = 1; keep < n; keep *= 2) offer(cut(c, axis, 0, keep));
     if (n > 1) offer(cut(c, axis, n - n / 2, n)), offer(cut(c, axis, 0, n - 1)), offer(cut(c, axis, 1, n));
+  }
+  if (const std::int64_t groups = c.spec.groups.value_or(1); groups > 1) {
+    for (std::int64_t g = 0; g < groups; ++g) offer(with_groups(c, g, g + 1));
+    offer(with_groups(c, 0, groups - 1));
   }
   const auto without = [&](auto&& change) {
     Case s = c;

@@ -106,7 +106,7 @@ TEST(Library, TheExamplesAreHonest) {
     const Result<std::unique_ptr<Subject>> subject = start_library(path, {});
     ASSERT_TRUE(subject.ok()) << subject.status().message;
     Settings settings;
-    settings.cases = 40;
+    settings.cases = 60;
     const Report report = check(**subject, settings);
     for (const LawReport& r : report.laws) {
       EXPECT_TRUE(r.severity == Severity::should || r.broken == 0) << path << " " << r.law->slug << ": " << r.first->what << "\n"

@@ -570,6 +570,21 @@ TEST_F(Program, TheReadmeShowsWhatCheckPrints) {
   EXPECT_NE(contents(NORMA_SOURCE "/README.md").find(o.out.substr(start, end - start)), std::string::npos) << o.out;
 }
 
+TEST_F(Program, DiagnosesWhatIsComputedInstead) {
+  const Outcome o = norma("diagnose mutant:epsilon-outside-root --op layer_norm");
+  EXPECT_EQ(o.status, 1);
+  const std::size_t end = o.out.find("\n  it would") == std::string::npos ? o.out.find("\n  for instance") : o.out.find("\n  it would");
+  ASSERT_NE(end, std::string::npos) << o.out;
+  EXPECT_NE(contents(NORMA_SOURCE "/README.md").find(o.out.substr(0, end)), std::string::npos) << o.out;
+  const nlohmann::json j = nlohmann::json::parse(norma("diagnose mutant:tail-dropped --op rms_norm --dtype f32 --cases 200 --json").out);
+  EXPECT_EQ(j["ops"][0]["verdict"], "explained");
+  EXPECT_EQ(j["ops"][0]["explanations"][0]["name"], "tail-dropped");
+  const Outcome right = norma("diagnose simd --cases 40");
+  EXPECT_EQ(right.status, 0) << right.out;
+  EXPECT_NE(right.out.find("rms_norm: agrees with the definition"), std::string::npos) << right.out;
+  EXPECT_EQ(norma("diagnose no-such-subject").status, 2);
+}
+
 TEST_F(Program, CheckStrictMinds) {
   const std::string words = "check mutant:zero-unsigned --law signed_zero --cases 300";
   EXPECT_EQ(norma(words).status, 0);

@@ -69,6 +69,13 @@ struct BuiltIn {
   std::function<Status(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs)> normalize;
 };
 Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits);
+
+// A layer or RMS norm of contiguous rows of f32, the usual way to write one: gamma and beta are null where there is none. What it cannot be
+// asked (other formats, gaps, statistics, another profile) is unsupported.
+using RowKernel = std::function<void(const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows, std::int64_t cols,
+                                     float epsilon)>;
+[[nodiscard]] BuiltIn row_kernel(std::string name, Op op, RowKernel kernel, std::string words = "");
+
 // A shared library with norma/subject.h, and a program that speaks length-prefixed safetensors. The status says why it cannot be run.
 Result<std::unique_ptr<Subject>> start_library(const std::string& path, const Limits& limits);
 Result<std::unique_ptr<Subject>> start_program(const std::string& command, const Limits& limits);

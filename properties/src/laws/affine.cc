@@ -99,22 +99,21 @@ Outcome parameter_locality(Trial& t) {
   return holds();
 }
 
-// γ = 1/rstd and β = μ undo a normalization, up to their own rounding.
-Outcome affine_undo(Trial& t) {
-  Case c = t.base;
+// With γ = 1/rstd and β = μ of the groups, which are those of the first row where groups are rows.
+std::optional<Case> with_undoing_parameters(const Case& from, const Arithmetic& arithmetic) {
+  Case c = from;
   c.spec.profile = {};
   c.inputs[Role::gamma].reset();
   c.inputs[Role::beta].reset();
+  if (c.elements() == 0) return std::nullopt;
   const bool by_row = info(c.spec.op).grouping == Grouping::trailing;
-  if (by_row) c = rows_of(c, 0, 1);
-  if (c.elements() == 0) return vacuous();
-  Case asked = c;
+  Case asked = by_row ? rows_of(c, 0, 1) : c;
   asked.outputs = Roles{Role::y, Role::mean, Role::rstd};
-  const Result<Truth> statistics = truth_of(asked, t.arithmetic());
-  if (!statistics.ok()) return vacuous();
+  const Result<Truth> statistics = truth_of(asked, arithmetic);
+  if (!statistics.ok()) return std::nullopt;
   const Elements &mean = *statistics->outputs[Role::mean], &rstd = *statistics->outputs[Role::rstd];
   const Result<Shape> shape = tensor_shape(c.spec, c.x().shape, Role::gamma);
-  if (!shape.ok()) return vacuous();
+  if (!shape.ok()) return std::nullopt;
   for (const Role role : {Role::gamma, Role::beta}) {
     c.inputs[role] = tensor_of(role, c.format, *shape);
     c = with(c, role, [&](std::int64_t k) {
@@ -122,15 +121,40 @@ Outcome affine_undo(Trial& t) {
       return nearest_bits(c.format, role == Role::gamma ? 1 / rstd[g].exact : mean[g].exact);
     });
   }
-  const ByRole<Tensor> got = t.run(c);
-  const Truth truth = t.truth(c, got);
+  return c;
+}
+
+// They undo a normalization, up to their own rounding.
+Outcome affine_undo(Trial& t) {
+  const bool by_row = info(t.base.spec.op).grouping == Grouping::trailing;
+  const std::optional<Case> c = with_undoing_parameters(by_row ? rows_of(t.base, 0, 1) : t.base, t.arithmetic());
+  if (!c) return vacuous();
+  const ByRole<Tensor> got = t.run(*c);
+  const Truth truth = t.truth(*c, got);
   return first_off(
-             y_of(got), truth, "x again, undone by γ and β", [&](std::int64_t i) { return value_at(c.x(), i); },
+             y_of(got), truth, "x again, undone by γ and β", [&](std::int64_t i) { return value_at(c->x(), i); },
              [&](std::int64_t i) {
                const Element& e = truth.y()[static_cast<std::size_t>(i)];
-               return room(e) + std::fabs(e.exact - value_at(c.x(), i));  // what the rounding of γ and β makes, exactly
+               return room(e) + std::fabs(e.exact - value_at(c->x(), i));  // what the rounding of γ and β makes, exactly
              })
       .value_or(holds());
+}
+
+// What undoes one row does not undo another of another mean or spread: where the exact value is far from x, so is y.
+Outcome affine_undoes_one_row(Trial& t) {
+  const std::optional<Case> c = with_undoing_parameters(t.base, t.arithmetic());
+  if (!c) return vacuous();
+  const ByRole<Tensor> got = t.run(*c);
+  const Truth truth = t.truth(*c, got);
+  std::int64_t last = -1;
+  for (std::int64_t i = 0; i < c->elements(); ++i) {
+    const Element& e = truth.y()[static_cast<std::size_t>(i)];
+    const double x = value_at(c->x(), i);
+    if (!std::isfinite(e.exact) || !(std::fabs(e.exact - x) > 2 * room(e))) continue;
+    if (std::fabs(value_at(y_of(got), i) - x) > room(e)) return holds();
+    last = i;
+  }
+  return last < 0 ? vacuous() : broken(show(y_of(got), last) + ", which is x: no γ and β undo rows of different mean or spread");
 }
 
 Wish both_parameters() { return {.tame = true, .affine = Affine::both}; }
@@ -145,6 +169,8 @@ constexpr Law table[] = {
      parameter_locality},
     {"affine_undo_row", "γ = √(σ²+ε) and β = μ give a row of layer_norm back", Severity::must, false,
      [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .plain_profile = true}; }, affine_undo},
+    {"affine_undoes_one_row", "no γ and β give two rows of layer_norm back that differ in mean or spread", Severity::must, false,
+     [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .least_rows = 2, .plain_profile = true}; }, affine_undoes_one_row},
     {"affine_undo_batch", "γ = √(σ²+ε) and β = μ of the batch give x back, all of it", Severity::must, false,
      [] { return Wish{.ops = {Op::batch_norm_training}, .tame = true, .plain_profile = true}; }, affine_undo},
 };

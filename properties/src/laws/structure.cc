@@ -140,7 +140,10 @@ Outcome empty_and_single(Trial& t) {
     if (!nothing[role]) continue;
     if (std::optional<Outcome> off = first_difference(*nothing[role], *t.base.inputs[role], "before an empty batch")) return *off;
   }
-  const Case single = rows_of(t.base, 0, 1);
+  Case single = rows_of(t.base, 0, 1);
+  if (single.elements() == membership(single).groups) {  // one value a group: there is no unbiased estimate
+    single.spec.profile.variance = single.spec.profile.running_variance = Estimator::biased;
+  }
   const ByRole<Tensor> one = t.run(single);
   return first_outside(t.truth(single, one), one, Role::y).value_or(holds());
 }

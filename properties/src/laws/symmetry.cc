@@ -38,6 +38,35 @@ double some_shift(Trial& t) {
   return powers[t.random.next() % std::size(powers)];
 }
 
+// What is normalized already stays as it is, where ε = 0. With ŷ = y + e, |e| <= B in a group: ŷ has a mean of at most B and a deviation
+// within B of 1, so that its exact normalization is off from ŷ by at most (|ŷ| + 1)·B/(1 − B).
+Outcome idempotent(Trial& t) {
+  Case first = t.base;
+  first.spec.epsilon = 0;
+  const ByRole<Tensor> once = t.run(first);
+  const Truth of_first = t.truth(first, once);
+  const Membership m = membership(first);
+  std::vector<double> most(static_cast<std::size_t>(m.groups));
+  for (std::size_t i = 0; i < of_first.y().size(); ++i) {
+    const Element& e = of_first.y()[i];
+    if (!std::isfinite(e.exact) || !std::isfinite(value_at(y_of(once), static_cast<std::int64_t>(i)))) return vacuous();  // flat
+    double& b = most[static_cast<std::size_t>(m.group[i])];
+    b = std::max(b, room(e));
+  }
+  Case second = first;
+  second.inputs[Role::x]->data = y_of(once).data;
+  const ByRole<Tensor> twice = t.run(second);
+  const Truth of_second = t.truth(second, twice);
+  return first_off(
+             y_of(twice), of_second, "as it was after the first time", [&](std::int64_t i) { return value_at(y_of(once), i); },
+             [&](std::int64_t i) {
+               const double b = most[static_cast<std::size_t>(m.group[static_cast<std::size_t>(i)])];
+               const double slack = b < 1 ? (std::fabs(value_at(y_of(once), i)) + 1) * b / (1 - b) : HUGE_VAL;
+               return room(of_second.y()[static_cast<std::size_t>(i)]) + slack;
+             })
+      .value_or(holds());
+}
+
 Outcome shift_invariance(Trial& t) {
   const std::optional<Case> other = moved(t.base, some_shift(t));
   return other ? differ_exactly(t, *other, "the same as without the shift") : vacuous();
@@ -183,6 +212,13 @@ constexpr Law table[] = {
     {"permutation_equivariance", "the order of a group's elements does not matter", Severity::must, false, bare_rows,
      permutation_equivariance},
     {"repetition", "x followed by x has the outputs of x, twice", Severity::must, false, bare_rows, repetition},
+    {"idempotent", "what is normalized already stays as it is, where ε = 0", Severity::must, false,
+     [] {
+       Wish w = ordinary_of(computing);
+       w.affine = Affine::none;
+       return w;
+     },
+     idempotent},
     {"order_preserved", "within a group, without gain and bias, a larger x has no smaller y", Severity::must, false,
      [] {
        Wish w = ordinary_of({});

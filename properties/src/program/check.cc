@@ -30,11 +30,6 @@ struct Options {
   std::string junit;
 };
 
-Status known(std::string_view flag, const std::string& word, const std::vector<std::string_view>& names, std::string_view list) {
-  if (std::find(names.begin(), names.end(), word) != names.end()) return {};
-  return {Code::bad_parameter, fmt::format("{}: there is no {}{} (see norma list {})", flag, quote(word), suggestion(word, names), list)};
-}
-
 Result<properties::Settings> settings_of(const Options& options) {
   properties::Settings s;
   s.cases = options.cases;
@@ -45,25 +40,12 @@ Result<properties::Settings> settings_of(const Options& options) {
     if (Status status = known("--law", word, names, "laws"); !status.ok()) return status;
     s.laws.push_back(word);
   }
-  names.clear();
-  for (const OpInfo& op : ops) {
-    if (op.grouping != Grouping::leading_index) names.push_back(op.name);
-  }
-  for (const std::string& word : options.ops) {
-    if (word == "batch_norm") {
-      s.ops.insert(s.ops.end(), {Op::batch_norm_training, Op::batch_norm_inference});
-      continue;
-    }
-    if (Status status = known("--op", word, names, "ops"); !status.ok()) return status;
-    s.ops.push_back(*op_named(word));
-  }
-  for (const std::string& word : options.dtypes) {
-    const std::optional<Format> format = format_named(word);
-    if (!format || info(*format).width < 16) {
-      return Status{Code::bad_parameter, fmt::format("--dtype: {} is none of f32, f16, bf16, f64", quote(word))};
-    }
-    s.formats.push_back(*format);
-  }
+  Result<std::vector<Op>> ops = ops_of(options.ops);
+  if (!ops.ok()) return ops.status();
+  s.ops = std::move(*ops);
+  Result<std::vector<Format>> formats = formats_of(options.dtypes);
+  if (!formats.ok()) return formats.status();
+  s.formats = std::move(*formats);
   const int parts = std::sscanf(options.shard.c_str(), "%ld/%ld", &s.shard, &s.shards);
   if (parts != 2 || s.shard < 1 || s.shards < s.shard || options.shard != fmt::format("{}/{}", s.shard, s.shards)) {
     return Status{Code::bad_parameter, fmt::format("--shard: expected I/N with 1 <= I <= N, not {}", quote(options.shard))};

@@ -106,6 +106,7 @@ int run(int argc, char** argv) {
   app.footer("Exit status: 0 holds, 1 violated, 2 usage or input error, 3 the subject could not be run.");
   Command chosen;
   add_check(app, chosen);
+  add_diagnose(app, chosen);
   add_judge(app, chosen);
   add_run(app, chosen);
   add_explain(app, chosen);

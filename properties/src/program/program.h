@@ -18,6 +18,7 @@ enum Exit : int { holds = 0, violated = 1, input_error = 2, subject_error = 3 };
 using Command = std::function<int()>;
 void add_bench(CLI::App& app, Command& chosen);
 void add_check(CLI::App& app, Command& chosen);
+void add_diagnose(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);
 void add_judge(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);

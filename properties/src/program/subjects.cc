@@ -71,4 +71,38 @@ Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& na
                   quote(name), suggestion(name, names))};
 }
 
+Status known(std::string_view flag, const std::string& word, const std::vector<std::string_view>& names, std::string_view list) {
+  if (std::find(names.begin(), names.end(), word) != names.end()) return {};
+  return {Code::bad_parameter, fmt::format("{}: there is no {}{} (see norma list {})", flag, quote(word), suggestion(word, names), list)};
+}
+
+Result<std::vector<Op>> ops_of(const std::vector<std::string>& words) {
+  std::vector<std::string_view> names;
+  for (const OpInfo& op : ops) {
+    if (op.grouping != Grouping::leading_index) names.push_back(op.name);
+  }
+  std::vector<Op> chosen;
+  for (const std::string& word : words) {
+    if (word == "batch_norm") {
+      chosen.insert(chosen.end(), {Op::batch_norm_training, Op::batch_norm_inference});
+      continue;
+    }
+    if (Status status = known("--op", word, names, "ops"); !status.ok()) return status;
+    chosen.push_back(*op_named(word));
+  }
+  return chosen;
+}
+
+Result<std::vector<Format>> formats_of(const std::vector<std::string>& words) {
+  std::vector<Format> chosen;
+  for (const std::string& word : words) {
+    const std::optional<Format> format = format_named(word);
+    if (!format || info(*format).width < 16) {
+      return Status{Code::bad_parameter, fmt::format("--dtype: {} is none of f32, f16, bf16, f64", quote(word))};
+    }
+    chosen.push_back(*format);
+  }
+  return chosen;
+}
+
 }  // namespace norma::program

@@ -16,4 +16,10 @@ namespace norma::program {
 // with the nearest one; other codes where the subject is there but cannot be run.
 Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& name, const properties::Limits& limits);
 
+// The words of --op and --dtype. `batch_norm` stands for both of its modes.
+Result<std::vector<Op>> ops_of(const std::vector<std::string>& words);
+Result<std::vector<Format>> formats_of(const std::vector<std::string>& words);
+// That a word of a flag is one of the names, which `norma list` LIST shows.
+Status known(std::string_view flag, const std::string& word, const std::vector<std::string_view>& names, std::string_view list);
+
 }  // namespace norma::program
