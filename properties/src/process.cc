@@ -47,8 +47,9 @@ void reset_signals() {
   for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGCHLD, SIGHUP}) sigaction(number, &usual, nullptr);
 }
 
-// Copies first, out of the way: any of them may be where another has to go.
-void arrange(const Process::Descriptors& given, int heard) {
+// Copies first, out of the way: any of them may be where another has to go. The number of the extra one, which it answers, is that of no
+// file of the parent's: what such a file has still in its buffer must not be flushed into it.
+int arrange(const Process::Descriptors& given, int heard) {
   constexpr int high = 16;
   const auto away = [](int fd) { return fcntl(fd, F_DUPFD, high); };
   const int in = away(given.in >= 0 ? given.in : open("/dev/null", O_RDONLY));
@@ -56,12 +57,14 @@ void arrange(const Process::Descriptors& given, int heard) {
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(error, STDERR_FILENO);
-  if (extra >= 0) dup2(extra, 3);
-  close_range(extra >= 0 ? 4 : 3, ~0U, 0);
+  const auto kept = static_cast<unsigned>(extra >= 0 ? extra : 2);
+  if (kept > 3) close_range(3, kept - 1, 0);
+  close_range(kept + 1, ~0U, 0);
   // What the parent had still to print is not the child's to say. By lines from now on, for a crash loses what is in a buffer.
   __fpurge(stdout);
   __fpurge(stderr);
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  return extra;
 }
 
 }  // namespace
@@ -82,7 +85,7 @@ Result<Pair> make_socketpair() {
   return Pair{Descriptor(fds[0]), Descriptor(fds[1])};
 }
 
-Status Process::start(const Descriptors& given, const std::function<void()>& live) {
+Status Process::start(const Descriptors& given, const std::function<void(int)>& live) {
   (void)end();
   Result<Pair> heard = make_pipe();
   if (!heard.ok()) return heard.status();
@@ -94,10 +97,10 @@ Status Process::start(const Descriptors& given, const std::function<void()>& liv
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) vanish();  // it was quicker
     reset_signals();
-    arrange(given, (*heard)[1].get());
+    const int extra = arrange(given, (*heard)[1].get());
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
-    live();
+    live(extra);
     vanish();
   }
   setpgid(child, child);  // whoever is first

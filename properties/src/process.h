@@ -46,12 +46,12 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Of the parent's descriptors the child has these alone. -1: /dev/null to read, what is heard to write. `extra` is number 3 there.
+  // Of the parent's descriptors the child has these alone. -1: /dev/null to read, what is heard to write.
   struct Descriptors {
     int in = -1, out = -1, extra = -1;
   };
-  // `live` runs in the child. It does not return, and does not throw.
-  Status start(const Descriptors& given, const std::function<void()>& live);
+  // `live` runs in the child, where `extra` has another number. It does not return, and does not throw.
+  Status start(const Descriptors& given, const std::function<void(int extra)>& live);
 
   [[nodiscard]] bool running() const { return pid_ > 0; }
   // To poll: readable when it has ended (-1 on a kernel before 5.3), and when it has printed something.

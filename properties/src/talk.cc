@@ -1,6 +1,7 @@
 #include "talk.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ Status Talk::start(const std::string& command, std::size_t memory) {
   Result<Pair> in = make_pipe(), out = make_pipe();
   if (!in.ok()) return in.status();
   if (!out.ok()) return out.status();
-  Status started = process_.start({.in = (*in)[0].get(), .out = (*out)[1].get()}, [&] {
+  Status started = process_.start({.in = (*in)[0].get(), .out = (*out)[1].get()}, [&](int) {
     // Not its address space: interpreters reserve much that they never use.
     const rlimit limit{memory, memory};
     if (memory != 0) setrlimit(RLIMIT_DATA, &limit);
@@ -76,6 +77,12 @@ Talk::Heard Talk::gone(Heard how, std::string& what, std::string why) {
   what = std::move(why);
   end();
   return how;
+}
+
+std::string Talk::hint() const {
+  int unread = 0;
+  if (!in_.empty() || ioctl(to_.get(), FIONREAD, &unread) != 0) return "";
+  return unread != 0 ? ": it has not read all of the request" : ": it has read the request (is its output flushed?)";
 }
 
 bool Talk::receive() {
@@ -138,20 +145,32 @@ Talk::Heard Talk::exchange(const Bytes& message, std::size_t most, std::chrono::
       }
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
-    std::array<pollfd, 3> fds{
-        {{from_.get(), POLLIN, 0}, {process_.heard_fd(), POLLIN, 0}, {sent < out.size() ? to_.get() : -1, POLLOUT, 0}}};
+    std::array<pollfd, 4> fds{{{from_.get(), POLLIN, 0},
+                               {process_.heard_fd(), POLLIN, 0},
+                               {sent < out.size() ? to_.get() : -1, POLLOUT, 0},
+                               {process_.ended_fd(), POLLIN, 0}}};
     const int ready = poll(fds.data(), fds.size(), static_cast<int>(std::max<decltype(left)>(left, 0)));
     if (ready < 0 && errno == EINTR) continue;
     if (left <= 0) {
       return gone(Heard::silence, what,
                   "no " + (in_.empty() ? std::string("answer") : "end of an answer that begins with " + excerpt(in_)) + " within " +
-                      std::to_string(time.count()) + " ms" + process_.said());
+                      std::to_string(time.count()) + " ms" + hint() + process_.said());
     }
     if (fds[1].revents != 0) process_.listen();
     if (fds[2].revents != 0) {
       const ssize_t n = write_quietly(to_.get(), out.data() + sent, std::min<std::size_t>(out.size() - sent, 1 << 16));
       if (n > 0) sent += static_cast<std::size_t>(n);
       if (n < 0 && errno != EAGAIN && errno != EINTR) sent = out.size();  // it reads no more; what it says is still to be heard
+    }
+    if (fds[3].revents != 0) {
+      // What it started may keep its output open, and so be waited for in vain. What it said is in the pipe.
+      for (std::size_t before = in_.size() + 1; before != in_.size() && in_.size() <= frame + most;) {
+        before = in_.size();
+        receive();
+      }
+      const bool complete = in_.size() >= frame && (!check_length(most).empty() || in_.size() - frame >= little_endian(in_));
+      if (!complete) return closed(what);
+      continue;
     }
     if (fds[0].revents != 0 && !receive()) return closed(what);
   }

@@ -30,6 +30,8 @@ class Talk {
   [[nodiscard]] Heard closed(std::string& what);
   // What is wrong with the length that it starts with.
   [[nodiscard]] std::string check_length(std::size_t most) const;
+  // Why it may be silent.
+  [[nodiscard]] std::string hint() const;
   bool receive();  // false at the end
 
   Process process_;

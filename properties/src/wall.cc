@@ -18,8 +18,6 @@
 namespace norma::properties {
 namespace {
 
-constexpr int socket_there = 3;  // the child's end
-
 std::size_t address_space() {
   // Pages in use come first in /proc/self/statm.
   const Descriptor file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
@@ -45,7 +43,8 @@ void say(std::span<char> to, const std::string& text) {
 }
 std::string said(std::span<const char> text) { return printable({text.data(), strnlen(text.data(), text.size())}); }
 
-void Walled::live() {
+void Walled::live(int socket) {
+  const pid_t self = getpid();
   Control& c = control();
   note_faults(c.fault);
   limit_memory(limits_.memory);
@@ -72,14 +71,19 @@ void Walled::live() {
   });
   char byte = 0;
   for (;;) {
-    if (send(socket_there, &byte, 1, MSG_NOSIGNAL) != 1) vanish();
-    ssize_t got = 0;
-    do got = recv(socket_there, &byte, 1, 0);
-    while (got < 0 && errno == EINTR);
-    if (got != 1) vanish();
+    std::fflush(stdout);
+    if (getpid() != self) vanish();  // forked, and came back as well: one of them answers
+    ssize_t got = send(socket, &byte, 1, MSG_NOSIGNAL);
+    if (got == 1) {
+      do got = recv(socket, &byte, 1, 0);
+      while (got < 0 && errno == EINTR);
+    }
+    if (got != 1) {
+      c.cut = true;
+      vanish();
+    }
     c.message = {};
     guarded([&] { answer_(c); });
-    std::fflush(nullptr);
   }
 }
 
@@ -92,7 +96,7 @@ Status Walled::start(std::size_t capacity) {
   if (!sockets.ok()) return sockets.status();
   socket_ = std::move((*sockets)[0]);
   memory_->inherit(true);
-  Status started = child_.start({.extra = (*sockets)[1].get()}, [this] { live(); });
+  Status started = child_.start({.extra = (*sockets)[1].get()}, [this](int socket) { live(socket); });
   memory_->inherit(false);
   if (!started.ok()) return started;
   (*sockets)[1].close();
@@ -107,6 +111,7 @@ Status Walled::start(std::size_t capacity) {
 
 std::string Walled::crash(std::string how) {
   const Control& c = control();
+  if (c.cut) how = "closed its connection to the harness";
   if (c.fault.signal != 0) how += ": " + describe(c.fault, *memory_, c.inputs, c.results);
   how += child_.said();
   child_.end();

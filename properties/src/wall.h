@@ -19,6 +19,7 @@ struct Control {
   Slots inputs, results;
   int answer = 0;      // of subject.h
   bool threw = false;  // instead of answering
+  bool cut = false;    // its connection was gone when it wanted to answer
   std::array<char, 512> message{};
   std::array<char, 128> name{};
   std::array<char, 512> words{};
@@ -46,7 +47,7 @@ class Walled final : public Subject {
 
  private:
   Status start(std::size_t capacity);
-  [[noreturn]] void live();
+  [[noreturn]] void live(int socket);
   // Waits for the child: nothing where it answered in time, else what happened to it, which is now gone.
   enum class Heard : std::uint8_t { answer, crash, silence };
   Heard wait(std::chrono::milliseconds time, std::string& what);

@@ -42,6 +42,11 @@ void PrintTo(const Lie& of, std::ostream* to) { *to << of.name; }
 const std::vector<Lie>& lies() {
   static const std::vector<Lie> all{
       {"no_such_program", "/nowhere/kernel", Kind::ok, "exited with status 127"},
+      {"no_program", "/etc/passwd", Kind::ok, "exited with status 126; it said: sh: 1: /etc/passwd: Permission denied"},
+      {"leaves_a_child_behind", "sleep 30 & echo 'no device' >&2; exit 3", Kind::ok, "exited with status 3; it said: no device"},
+      {"leaves_a_child_behind_at_the_call", hello() + "; sleep 30 & exit 3", Kind::crashed, "exited with status 3"},
+      {"leaves_children_behind_and_half_a_reply", hello() + "; sleep 30 & sleep 30 & printf '\\100\\0\\0\\0\\0\\0\\0\\0half'; exit 0",
+       Kind::crashed, "exited with status 0, after 4 of the 64 bytes of its answer"},
       {"dies_at_start", "echo 'ImportError: no module named torch' >&2; exit 1", Kind::ok,
        "exited with status 1; it said: ImportError: no module named torch"},
       {"ends_at_once", "true", Kind::ok, "exited with status 0"},
@@ -61,7 +66,7 @@ const std::vector<Lie>& lies() {
        "its answer says that 1099511627776 bytes follow, expected 8 to"},
       {"an_empty_reply", hello() + "; printf '\\0\\0\\0\\0\\0\\0\\0\\0'; sleep 5", Kind::misbehaved,
        "its answer says that 0 bytes follow, expected 8 to"},
-      {"reads_nothing", "sleep 5", Kind::ok, "no answer within 400 ms"},
+      {"reads_nothing", "sleep 5", Kind::ok, "no answer within 400 ms: it has not read all of the request"},
       {"closes_its_output", hello() + "; exec >&-; sleep 5", Kind::crashed, "closed its standard output"},
       {"closes_its_errors", hello() + "; exec 2>&-; exit 4", Kind::crashed, "exited with status 4"},
       {"no_safetensors", hello() + "; printf '\\020\\0\\0\\0\\0\\0\\0\\0qqqqqqqqqqqqqqqq'; sleep 5", Kind::misbehaved, "its answer: "},
@@ -76,7 +81,7 @@ const std::vector<Lie>& lies() {
        "its status is \"fine\", expected ok, unsupported or error"},
       {"says_error", hello() + "; " + frame(R"({"__metadata__":{"status":"error","message":"CUDA"}})") + "; sleep 5", Kind::refused,
        "CUDA"},
-      {"hangs", hello() + "; sleep 30", Kind::hung, "no answer within 400 ms"},
+      {"hangs", hello() + "; sleep 30", Kind::hung, "no answer within 400 ms: it has read the request (is its output flushed?)"},
   };
   return all;
 }
