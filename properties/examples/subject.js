@@ -15,13 +15,14 @@ function send(metadata, shape, y = new Float32Array(0)) {
   const all = Buffer.concat([sizes, text, Buffer.from(y.buffer)]);
   for (let at = 0; at < all.length;) at += fs.writeSync(1, all, at);
 }
-const number = (hex, [, whole, part, exponent] = /^0x(\w)\.?(\w*)p(.+)$/.exec(hex)) => parseInt(whole + part, 16) * 2 ** (exponent - 4 * part.length);
+const number = (hex, [, whole, part, exponent] = /^0x(\w)\.?(\w*)p(.+)$/.exec(hex)) =>
+  parseInt(whole + part, 16) * 2 ** (exponent - 4 * part.length);
 const known = ["op", "dtype", "epsilon", "axis", "groups", "momentum", "want"];
 
 for (;;) {
   const body = take(Number(take(8).readBigUInt64LE())), end = 8 + Number(body.readBigUInt64LE());
   const { __metadata__: call, ...tensors } = JSON.parse(body.toString("utf8", 8, end));
-  const floats = (t) => t && new Float32Array(body.buffer.slice(body.byteOffset + end + t.data_offsets[0], body.byteOffset + end + t.data_offsets[1]));
+  const floats = (t) => t && new Float32Array(body.buffer.slice(...t.data_offsets.map((at) => body.byteOffset + end + at)));
   const does = ["layer_norm", "rms_norm"].includes(call.op) && call.dtype == "f32" && call.want == "y" && !tensors.residual &&
     Object.keys(call).every((word) => known.includes(word)) && Object.values(tensors).every((t) => t.dtype == "F32");
   if (call.op == "hello") { send({ name: "example for Node", profile: "algorithm=two_pass depth=n-1" }); continue; }

@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +36,36 @@ ssize_t write_quietly(int fd, const std::byte* data, std::size_t size) {
   return n;
 }
 
+// Runs a command by a shell and ends as that did. A shell has children, of whom the end of the harness would not be the end: here it is.
+[[noreturn]] void run_by_shell(const std::string& command, std::size_t memory) {
+  sigset_t awaited, before;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGHUP);
+  sigaddset(&awaited, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &awaited, &before);
+  prctl(PR_SET_PDEATHSIG, SIGHUP);
+  const pid_t shell = fork();
+  if (shell == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    // Not its address space: interpreters reserve much that they never use.
+    const rlimit limit{memory, memory};
+    if (memory != 0) setrlimit(RLIMIT_DATA, &limit);
+    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+  }
+  if (shell <= 0) vanish();
+  close_range(0, ~0U, 0);  // what the shell closes is closed
+  int status = 0;
+  while (waitpid(shell, &status, WNOHANG) != shell) {
+    int signal = 0;
+    sigwait(&awaited, &signal);
+    if (signal == SIGHUP) kill(0, SIGKILL);
+  }
+  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
+  signal(WTERMSIG(status), SIG_DFL);
+  kill(getpid(), WTERMSIG(status));
+  vanish();
+}
+
 std::uint64_t little_endian(const Bytes& bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = frame; i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
@@ -52,12 +84,7 @@ Status Talk::start(const std::string& command, std::size_t memory) {
   Result<Pair> in = make_pipe(), out = make_pipe();
   if (!in.ok()) return in.status();
   if (!out.ok()) return out.status();
-  Status started = process_.start({.in = (*in)[0].get(), .out = (*out)[1].get()}, [&](int) {
-    // Not its address space: interpreters reserve much that they never use.
-    const rlimit limit{memory, memory};
-    if (memory != 0) setrlimit(RLIMIT_DATA, &limit);
-    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
-  });
+  Status started = process_.start({.in = (*in)[0].get(), .out = (*out)[1].get()}, [&](int) { run_by_shell(command, memory); });
   if (!started.ok()) return started;
   to_ = std::move((*in)[1]);
   from_ = std::move((*out)[0]);

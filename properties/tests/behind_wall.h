@@ -1,10 +1,14 @@
-// A function behind a wall, and a small case to ask it of.
+// A function behind a wall, a small case to ask it of, and whether somebody is left behind.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "norma/harness.h"
@@ -31,6 +35,17 @@ inline std::unique_ptr<Subject> behind_wall(Normalize normalize, Limits limits =
   Result<std::unique_ptr<Subject>> subject = start(BuiltIn{"test", "", "", std::move(normalize)}, limits);
   EXPECT_TRUE(subject.ok()) << subject.status().message;
   return std::move(*subject);
+}
+
+// Whether a process ends in the next seconds, by its number in decimal. One that nobody waits for stays as a name.
+inline bool ends(const std::string& pid) {
+  for (int i = 0; i < 300; ++i) {
+    std::ifstream file("/proc/" + pid + "/stat");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    if (text.empty() || text.find(") Z") != std::string::npos || text.find(") X") != std::string::npos) return true;
+    usleep(10'000);
+  }
+  return false;
 }
 
 }  // namespace norma::properties

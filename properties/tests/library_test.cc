@@ -1,8 +1,10 @@
 // Shared libraries as subjects: the honest ones in the examples, and one that fails in every way there is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 
 #include "norma/check.h"
@@ -17,11 +19,13 @@ TEST(Library, WhatIsNoneIsRefused) {
   for (const auto& [path, says] : {std::pair{"/nowhere/libkernel.so", "No such file or directory"},
                                    {"/proc/self/exe", "exe"},
                                    {"/etc/passwd", "/etc/passwd"},
+                                   {"/etc", "/etc"},
                                    {"libm.so.6", "exports no norma_get_subject"}}) {
     const auto begin = std::chrono::steady_clock::now();
     const Result<std::unique_ptr<Subject>> subject = start_library(path, {});
     ASSERT_FALSE(subject.ok()) << path;
     EXPECT_NE(subject.status().message.find(says), std::string::npos) << subject.status().message;
+    EXPECT_EQ(subject.status().message.find('\n'), std::string::npos);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
   }
 }
@@ -95,6 +99,29 @@ TEST(Library, TheExamplesAreHonest) {
     }
     EXPECT_GT(report.accuracy.elements, 5'000) << path;
   }
+}
+
+// What a case costs beside the subject's own work, which is next to nothing here: 50 us at most. The best of many short runs, for other
+// processes on the machine only ever add to it.
+TEST(Library, ACallIsCheap) {
+  const Result<std::unique_ptr<Subject>> subject = start_library(NORMA_EXAMPLE_C, {});
+  ASSERT_TRUE(subject.ok()) << subject.status().message;
+  Case c;
+  c.spec.op = Op::layer_norm;
+  for (const Role role : {Role::x, Role::gamma, Role::beta}) {
+    c.inputs[role] = tensor_of(role, Format::f32, role == Role::x ? Shape{4, 64} : Shape{64});
+  }
+  double best = 1e9;
+  for (int run = 0; run < 50; ++run) {
+    constexpr int calls = 100;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int k = 0; k < calls; ++k) ASSERT_EQ((*subject)->run(c).kind, Kind::ok);
+    best = std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls);
+  }
+  std::cout << best << " us a case\n";
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LT(best, 50);
+#endif
 }
 
 }  // namespace
