@@ -147,6 +147,28 @@ TEST(Program, LargeTensorsGetThrough) {
   EXPECT_NE(reply.what.find("there is no tensor \"y\": the file has \"x\""), std::string::npos) << reply.what;
 }
 
+// Nor is it a signal to the harness that nobody reads what it writes.
+TEST(Program, MayEndWithoutReading) {
+  const std::string greets = take + "; " + frame(R"({"__metadata__":{"name":"liar"}})") + "; sleep 0.1; exit 4";
+  const Result<std::unique_ptr<Subject>> subject = start_program(greets, {});
+  ASSERT_TRUE(subject.ok()) << subject.status().message;
+  Case c;
+  c.inputs[Role::x] = tensor_of(Role::x, Format::f32, {1, 1 << 20});
+  const Reply reply = (*subject)->run(c);
+  EXPECT_EQ(reply.kind, Kind::crashed);
+  EXPECT_EQ(reply.what, "exited with status 4");
+}
+
+TEST(Program, HasNoMoreMemoryThanItMay) {
+  Limits limits;
+  limits.memory = std::size_t{64} << 20;
+  const std::string eats = "head -c 500000000 /dev/zero | tail >/dev/null || exit 9";
+  const Result<std::unique_ptr<Subject>> subject = start_program(eats, limits);
+  ASSERT_FALSE(subject.ok());
+  EXPECT_NE(subject.status().message.find("exited with status 9; it said: tail: memory exhausted"), std::string::npos)
+      << subject.status().message;
+}
+
 TEST(Program, PlacementDoesNotReachIt) {
   const Result<std::unique_ptr<Subject>> subject = start_program(hello() + "; " + frame("{}") + "; sleep 5", {});
   ASSERT_TRUE(subject.ok()) << subject.status().message;
