@@ -181,7 +181,7 @@ TEST(Program, PlacementDoesNotReachIt) {
 // Whoever starts a program and ends, however suddenly, takes along what its shell has started. So does the end of the subject.
 TEST(Program, NobodyIsLeftBehind) {
   const std::string file = ::testing::TempDir() + "norma_left_behind_" + std::to_string(getpid());
-  const std::string command = hello() + "; sh -c 'echo $$ >" + file + "; exec sleep 300'; exit";
+  const std::string command = hello() + "; sh -c 'echo $$ >" + file + "; exec sleep 30'; exit";
   for (const bool killed : {true, false}) {
     const pid_t tester = fork();
     if (tester == 0) {
