@@ -157,8 +157,7 @@ std::optional<std::string> Process::ended(std::chrono::milliseconds within) {
 std::string Process::end() {
   std::string how;
   if (running()) {
-    kill(-pid_, SIGKILL);
-    kill(pid_, SIGKILL);  // if it has not yet come as far as to have a group
+    kill(pid_, SIGKILL);  // its group is ended with it
     how = ended(std::chrono::seconds(10)).value_or("does not end");
     pid_ = -1;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -46,12 +47,14 @@ TEST(Library, OneSentenceSaysWhyItCannotBeRun) {
                                     {"version", "made for version 99 of norma/subject.h, expected 1"},
                                     {"normalize", "its normalize is a null pointer"},
                                     {"profile", "\"compute=f33\""}}) {
+    std::fputs("still to be printed; ", stdout);
     const Result<std::unique_ptr<Subject>> subject = start_fixture(fault);
     ASSERT_FALSE(subject.ok()) << fault;
     EXPECT_NE(subject.status().message.find(says), std::string::npos) << subject.status().message;
     EXPECT_NE(subject.status().message.find(NORMA_FIXTURE), std::string::npos) << subject.status().message;
     EXPECT_EQ(subject.status().message.find('\n'), std::string::npos);
   }
+  std::puts("");
 }
 
 TEST(Library, AnswersAreOfSubjectH) {

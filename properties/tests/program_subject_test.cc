@@ -21,10 +21,10 @@ namespace {
 
 using Kind = Reply::Kind;
 
-// A reply frame around a header, as a shell's printf takes it; no tensors.
-std::string frame(const std::string& header) {
+// A reply frame around a header and as many zeros, as a shell's printf takes it, and what comes with it.
+std::string frame(const std::string& header, std::size_t zeros = 0, const std::string& more = "") {
   std::string text = "printf '";
-  const std::size_t length = 8 + header.size();
+  const std::size_t length = 8 + header.size() + zeros;
   const auto number = [&](std::size_t n) {
     for (int i = 0; i < 8; ++i) {
       char octal[8];
@@ -34,7 +34,9 @@ std::string frame(const std::string& header) {
   };
   number(length);
   number(header.size());
-  return text + header + "'";
+  text += header;
+  for (std::size_t i = 0; i < zeros; ++i) text += "\\0";
+  return text + more + "'";
 }
 // Reads a request, and says hello to the first.
 const std::string take = "head -c $(head -c 8 | od -An -tu8) >/dev/null";
@@ -69,7 +71,7 @@ const std::vector<Lie>& lies() {
        "exited with status 0, after 4 of the 64 bytes of its answer"},
       {"half_a_reply_and_no_more", hello() + "; printf '\\100\\0\\0\\0\\0\\0\\0\\0half'; sleep 5", Kind::hung,
        "no end of an answer that begins with"},
-      {"a_length_and_more", hello() + "; " + frame("{}") + "; echo done; sleep 5", Kind::misbehaved, ""},
+      {"a_length_and_more", hello() + "; " + frame("{}", 0, "done") + "; sleep 5", Kind::misbehaved, "4 bytes follow its answer: \"done\""},
       {"an_endless_reply", hello() + "; printf '\\0\\0\\0\\0\\0\\1\\0\\0'; cat /dev/zero", Kind::misbehaved,
        "its answer says that 1099511627776 bytes follow, expected 8 to"},
       {"an_empty_reply", hello() + "; printf '\\0\\0\\0\\0\\0\\0\\0\\0'; sleep 5", Kind::misbehaved,
@@ -83,6 +85,11 @@ const std::vector<Lie>& lies() {
        "y is f32[0], expected f32[1, 2]"},
       {"wrong_format", hello() + "; " + frame(R"({"y":{"dtype":"F16","shape":[1,0],"data_offsets":[0,0]}})") + "; sleep 5",
        Kind::misbehaved, "y is f16[1, 0], expected f32[1, 2]"},
+      {"right_shape_of_a_wrong_format",
+       hello() + "; " + frame(R"({"y":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]}})", 4) + "; sleep 5", Kind::misbehaved,
+       "y is f16[1, 2], expected f32[1, 2]"},
+      {"prints_a_lot_and_dies", hello() + "; head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo 'no device' >&2; exit 4", Kind::crashed,
+       "exited with status 4; it said: no device"},
       {"says_unsupported", hello() + "; " + frame(R"({"__metadata__":{"status":"unsupported","message":"no gain"}})") + "; sleep 5",
        Kind::unsupported, "no gain"},
       {"says_nonsense", hello() + "; " + frame(R"({"__metadata__":{"status":"fine"}})") + "; sleep 5", Kind::misbehaved,
@@ -133,6 +140,16 @@ TEST(Program, ComesBack) {
   }
   EXPECT_EQ(answered, 3);
   EXPECT_EQ(gone, 3);
+}
+
+TEST(Program, IsNotToSayWhatNobodyAskedFor) {
+  const std::string greets = take + "; " + frame(R"({"__metadata__":{"name":"liar"}})") + "; sleep 0.1; echo ready; sleep 5";
+  const Result<std::unique_ptr<Subject>> subject = start_program(greets, {});
+  ASSERT_TRUE(subject.ok()) << subject.status().message;
+  usleep(500'000);
+  const Reply reply = (*subject)->run(small_case());
+  EXPECT_EQ(reply.kind, Kind::misbehaved);
+  EXPECT_EQ(reply.what.find("printed \"ready\\u{0a}\" that nobody asked for"), 0U) << reply.what;
 }
 
 // More than pipes hold, both ways at once: a program that answers while it reads.
