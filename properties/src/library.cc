@@ -1,8 +1,9 @@
 // Functions of this program, and shared libraries, as subjects.
 #include <dlfcn.h>
+#include <unistd.h>
 
-#include <cstdio>
-#include <cstring>
+#include <array>
+#include <optional>
 
 #include "norma/subject.h"
 #include "wall.h"
@@ -29,29 +30,51 @@ Result<std::unique_ptr<Subject>> begun(Load load, Answer answer, const Limits& l
   return std::unique_ptr<Subject>(std::move(subject));
 }
 
-constexpr norma_format format_of(Format format) {
+std::optional<norma_format> format_of(Format format) {
   switch (format) {
     case Format::f16:
       return NORMA_F16;
     case Format::bf16:
       return NORMA_BF16;
+    case Format::f32:
+      return NORMA_F32;
     case Format::f64:
       return NORMA_F64;
     default:
-      return NORMA_F32;
+      return std::nullopt;
   }
 }
 
-constexpr std::pair<Op, norma_op> op_codes[] = {
+constexpr std::array<std::pair<Op, norma_op>, 6> op_codes{{
     {Op::layer_norm, NORMA_LAYER_NORM},
     {Op::rms_norm, NORMA_RMS_NORM},
     {Op::batch_norm_training, NORMA_BATCH_NORM_TRAINING},
     {Op::batch_norm_inference, NORMA_BATCH_NORM_INFERENCE},
     {Op::group_norm, NORMA_GROUP_NORM},
     {Op::instance_norm, NORMA_INSTANCE_NORM},
-};
+}};
+
+constexpr Roles outputs_of_calls{Role::y, Role::sum, Role::mean, Role::rstd, Role::running_mean, Role::running_variance};
+
+// What subject.h has no words for.
+std::string wordless(const Control& c) {
+  if (c.spec.op == Op::weight_norm) return "weight_norm";
+  if (c.spec.profile.residual_sum == ResidualSum::exact) return "an exact x + residual";
+  for (std::size_t r = 0; r < role_count; ++r) {
+    for (const Placed* p : {&c.inputs[r], &c.results[r]}) {
+      if (p->present && !format_of(p->format)) return std::string(info(p->format).name);
+    }
+    if (c.results[r].present && !outputs_of_calls.contain(static_cast<Role>(r))) return "the output " + std::string(role_names[r]);
+  }
+  return "";
+}
 
 void call(const norma_subject& subject, Control& c) {
+  if (const std::string what = wordless(c); !what.empty()) {
+    say(c.message, "norma/subject.h does not know " + what);
+    c.answer = NORMA_UNSUPPORTED;
+    return;
+  }
   norma_call call{};
   call.size = sizeof call;
   call.op = -1;
@@ -69,11 +92,11 @@ void call(const norma_subject& subject, Control& c) {
   call.momentum_of_old = p.momentum == Momentum::weight_of_old ? 1 : 0;
   call.gain_offset = p.gain_offset ? 1 : 0;
   call.cast_before_gain = p.cast_before_gain ? 1 : 0;
-  norma_tensor tensors[2 * role_count];
+  std::array<norma_tensor, 2 * role_count> tensors{};
   const auto tensor = [&](Slots& slots, Role role, std::size_t at) -> const norma_tensor* {
     Placed& placed = slots[static_cast<std::size_t>(role)];
     if (!placed.present) return nullptr;
-    tensors[at] = {format_of(placed.format), placed.rank, placed.shape.data(), placed.strides.data(), placed.data};
+    tensors[at] = {*format_of(placed.format), placed.rank, placed.shape.data(), placed.strides.data(), placed.data};
     return &tensors[at];
   };
   std::size_t at = 0;
@@ -91,15 +114,15 @@ void call(const norma_subject& subject, Control& c) {
   call.rstd = output(Role::rstd);
   call.running_mean = output(Role::running_mean);
   call.running_variance = output(Role::running_variance);
-  c.answer = subject.normalize(&call, c.message, sizeof c.message);
+  c.answer = subject.normalize(&call, c.message.data(), c.message.size());
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits) {
   const Load load = [subject](Control& c) {
-    std::snprintf(c.name, sizeof c.name, "%s", subject.name.c_str());
-    std::snprintf(c.words, sizeof c.words, "%s", subject.words.c_str());
+    say(c.name, subject.name);
+    say(c.words, subject.words);
     return std::string();
   };
   const Answer answer = [normalize = subject.normalize](Control& c) {
@@ -109,12 +132,15 @@ Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& lim
     views(c.results, outputs);
     const Status status = normalize(c.spec, inputs, outputs);
     c.answer = status.ok() ? NORMA_OK : status.code == Code::bad_parameter ? NORMA_UNSUPPORTED : NORMA_ERROR;
-    std::snprintf(c.message, sizeof c.message, "%s", status.message.c_str());
+    say(c.message, status.message);
   };
   return begun(load, answer, limits);
 }
 
-Result<std::unique_ptr<Subject>> start_library(const std::string& path, const Limits& limits) {
+Result<std::unique_ptr<Subject>> start_library(const std::string& given, const Limits& limits) {
+  // A bare name is a file here before it is one where libraries are installed.
+  const bool here = given.find('/') == std::string::npos && access(given.c_str(), F_OK) == 0;
+  const std::string path = here ? "./" + given : given;
   // In the child; the parent never loads it.
   const auto subject = std::make_shared<const norma_subject*>(nullptr);
   const Load load = [path, subject](Control& c) -> std::string {
@@ -129,8 +155,8 @@ Result<std::unique_ptr<Subject>> start_library(const std::string& path, const Li
              std::to_string(NORMA_SUBJECT_VERSION);
     }
     if (found->normalize == nullptr) return printable(path) + ": its normalize is a null pointer";
-    std::snprintf(c.name, sizeof c.name, "%s", found->name != nullptr ? found->name : path.c_str());
-    std::snprintf(c.words, sizeof c.words, "%s", found->profile != nullptr ? found->profile : "");
+    say(c.name, found->name != nullptr ? found->name : path);
+    say(c.words, found->profile != nullptr ? found->profile : "");
     *subject = found;
     return "";
   };

@@ -1,13 +1,15 @@
 // A child process that answers calls through shared memory.
 #pragma once
 
-#include <sys/types.h>
-
+#include <array>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "fault.h"
 #include "memory.h"
+#include "process.h"
 
 namespace norma::properties {
 
@@ -15,13 +17,18 @@ namespace norma::properties {
 struct Control {
   Spec spec;
   Slots inputs, results;
-  int answer = 0;  // of subject.h
-  char message[512] = {};
-  char name[128] = {};
-  char words[512] = {};
-  volatile int signal = 0;  // that the child died of, and where it pointed
-  void* volatile address = nullptr;
+  int answer = 0;      // of subject.h
+  bool threw = false;  // instead of answering
+  bool cut = false;    // its connection was gone when it wanted to answer
+  std::array<char, 512> message{};
+  std::array<char, 128> name{};
+  std::array<char, 512> words{};
+  Fault fault;
 };
+
+// Writes a text into one of these; what does not fit is cut off. And reads it, whoever wrote what there.
+void say(std::span<char> to, const std::string& text);
+[[nodiscard]] std::string said(std::span<const char> text);
 
 // In the child: loads what there is to load, once. A sentence where it cannot; name and words into the control block.
 using Load = std::function<std::string(Control&)>;
@@ -31,9 +38,6 @@ using Answer = std::function<void(Control&)>;
 class Walled final : public Subject {
  public:
   Walled(Load load, Answer answer, const Limits& limits) : load_(std::move(load)), answer_(std::move(answer)), limits_(limits) {}
-  ~Walled() override { end(); }
-  Walled(const Walled&) = delete;
-  Walled& operator=(const Walled&) = delete;
 
   // Starts the child and learns name and arithmetic.
   Status begin();
@@ -43,13 +47,14 @@ class Walled final : public Subject {
 
  private:
   Status start(std::size_t capacity);
-  void end();
-  [[noreturn]] void live(int socket, int output);
+  [[noreturn]] void live(int socket);
   // Waits for the child: nothing where it answered in time, else what happened to it, which is now gone.
   enum class Heard : std::uint8_t { answer, crash, silence };
   Heard wait(std::chrono::milliseconds time, std::string& what);
+  [[nodiscard]] std::string crash(std::string how);
+  // A call over outputs that hold that NaN; tells whether some element seems still to do so.
+  Reply attempt(const Case& c, Blank blank, bool& suspicious);
   [[nodiscard]] Control& control() const { return *static_cast<Control*>(memory_->control()); }
-  std::string last_words();
 
   Load load_;
   Answer answer_;
@@ -57,13 +62,8 @@ class Walled final : public Subject {
   std::string name_;
   Arithmetic arithmetic_;
   std::unique_ptr<SharedMemory> memory_;
-  pid_t child_ = -1;
-  int socket_ = -1, output_ = -1;
+  Process child_;
+  Descriptor socket_;
 };
-
-// The last line that somebody printed, on one line, not too long.
-[[nodiscard]] std::string last_line(std::string_view text);
-// "killed by SIGSEGV", "exited with status 3".
-[[nodiscard]] std::string describe_end(int wait_status);
 
 }  // namespace norma::properties

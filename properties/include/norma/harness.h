@@ -45,7 +45,8 @@ struct Reply {
   ByRole<Tensor> outputs;  // contiguous, in logical order; complete where ok
 };
 
-// Something that normalizes, behind a wall: whatever it does, a call comes back with a reply.
+// Something that normalizes, behind a wall: whatever it does, a call comes back with a reply. To be used by the thread that started it, for
+// its process goes when that thread ends.
 class Subject {
  public:
   virtual ~Subject() = default;
@@ -57,6 +58,8 @@ class Subject {
 struct Limits {
   std::chrono::milliseconds time{2000};       // a call
   std::size_t memory = std::size_t{4} << 30;  // address space beyond what the harness itself takes; 0 for none
+  std::chrono::milliseconds load{4500};       // a library, until its constructors have run
+  std::chrono::milliseconds launch{60'000};   // a program, until it has said hello: interpreters load a lot
 };
 
 // A function in this program as a subject: it runs in a child process all the same. `normalize` computes the outputs that are given into

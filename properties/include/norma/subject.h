@@ -5,7 +5,8 @@
  *     const struct norma_subject* norma_get_subject(void);
  *
  * and answers calls through `normalize`. It runs in a process of its own: inputs are mapped read-only, every tensor lies against a page
- * that must not be touched, outputs are filled with a NaN before the call. One call at a time, from one thread; the subject may start more.
+ * that must not be touched, what else is beside it is all ones, and outputs are filled with a NaN before the call. One call at a time, from
+ * one thread; the subject may start more. What it prints is shown only where it fails.
  *
  * Versions: a library compiled against version 1 works with every harness of major version 1. Structures may grow at their end, which
  * `size` tells; what a library does not know, it does not look at.
