@@ -98,6 +98,7 @@ void Talk::end() {
   to_.close();
   from_.close();
   in_.clear();
+  answered_ = false;
 }
 
 Talk::Heard Talk::gone(Heard how, std::string& what, std::string why) {
@@ -144,7 +145,7 @@ Talk::Heard Talk::exchange(const Bytes& message, std::size_t most, std::chrono::
   for (std::size_t i = 0; i < frame; ++i) out[i] = static_cast<std::byte>(message.size() >> (8 * i) & 0xff);
   out.insert(out.end(), message.begin(), message.end());
   in_.clear();
-  const bool open = receive();
+  const bool open = !answered_ || receive();
   if (!in_.empty()) {
     return gone(Heard::nonsense, what, "printed " + excerpt(in_) + " that nobody asked for" + rule);
   }
@@ -168,6 +169,7 @@ Talk::Heard Talk::exchange(const Bytes& message, std::size_t most, std::chrono::
         answer.assign(in_.begin() + frame, in_.end());
         process_.listen();
         process_.forget();
+        answered_ = true;
         return Heard::answer;
       }
     }

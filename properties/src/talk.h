@@ -37,6 +37,7 @@ class Talk {
   Process process_;
   Descriptor to_, from_;
   Bytes in_;
+  bool answered_ = false;  // before it has, what it prints is a bad answer to the first message, however early it comes
 };
 
 }  // namespace norma::properties

@@ -296,7 +296,7 @@ TEST(Crimes, AForkBombIsDefused) {
   for (const bool dies : {false, true}) {
     made = beats = 0;
     Limits limits;
-    limits.time = std::chrono::milliseconds(500);
+    limits.time = std::chrono::milliseconds(dies ? 10'000 : 1000);
     const std::unique_ptr<Subject> subject = behind_wall(
         [&, dies](const Spec& s, const ByRole<ConstView>& i, const ByRole<View>& o) -> Status {
           if (s.epsilon == 1.0) return by_reference(s, i, o);
@@ -304,7 +304,7 @@ TEST(Crimes, AForkBombIsDefused) {
           alarm(10);  // should nobody defuse it; of each process its own
           for (;;) {
             if (made.fetch_add(1) < 10 && fork() == 0) alarm(10);
-            if (dies && getpid() == self && beats > 1000) std::abort();
+            if (dies && getpid() == self && beats > 300) std::abort();
             ++beats;
             usleep(100);
           }
@@ -314,7 +314,7 @@ TEST(Crimes, AForkBombIsDefused) {
     EXPECT_EQ(reply.kind, dies ? Kind::crashed : Kind::hung) << reply.what;
     const int then = beats;
     usleep(100'000);
-    EXPECT_GT(then, 200);
+    EXPECT_GT(then, 100);
     EXPECT_EQ(beats, then);
     Case honest = small_case();
     honest.spec.epsilon = 1.0;
