@@ -93,7 +93,12 @@ class Bounds {
       lost = step * sigma * std::sqrt(std::max(g.variance, 0.0) + a * a) + step * step * a * a;
     }
     k.of_variance = d * d + 2 * k.relative * g.variance + lost;
-    if (lost != 0) k.relative += lost < v ? 1 / std::sqrt(1 - lost / v) - 1 : infinity;
+    // ε outside the root is no part of what the loss is taken from.
+    if (lost != 0 && outside) {
+      k.relative += lost < g.variance ? k.root / (std::sqrt(g.variance - lost) + epsilon) - 1 : infinity;
+    } else if (lost != 0) {
+      k.relative += lost < v ? 1 / std::sqrt(1 - lost / v) - 1 : infinity;
+    }
     k.range = out_of_range(g, k.root);
     return k;
   }
@@ -201,6 +206,17 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole
     if (got != nullptr && (*got)[role]) e.error = ulp_error(value, format, bits_at(*(*got)[role], offset));
   });
   if (!status.ok()) return status;
+  if (c.spec.profile.cast_before_gain) {
+    // There the reference's x̂ is rounded; the bound wants what was rounded.
+    Spec before = c.spec;
+    before.profile.cast_before_gain = false;
+    ByRole<View> only;
+    only[Role::xhat] = wanted[Role::xhat];
+    const Status s = evaluate(before, inputs, only, Mode::nearest_even, [&](Role, std::int64_t offset, const Real& value) {
+      (*truth.outputs[Role::xhat])[static_cast<std::size_t>(offset)].exact = to_double(value);
+    });
+    if (!s.ok()) return s;
+  }
 
   std::vector<GroupFacts> groups = facts_of(c, m);
   for (std::size_t g = 0; g < groups.size(); ++g) {
