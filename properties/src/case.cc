@@ -25,6 +25,7 @@ void set_bits(Tensor& t, std::int64_t i, Bits bits) { store(t.format, bits, t.da
 double value_of(Format format, Bits bits) {
   if (format == Format::f64) return std::bit_cast<double>(bits);
   if (format == Format::f32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  if (format == Format::bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits << 16));
   const Decoded v = decode(format, bits);
   const double sign = v.negative ? -1.0 : 1.0;
   if (v.kind == Kind::nan) return std::numeric_limits<double>::quiet_NaN();
@@ -35,12 +36,15 @@ double value_of(Format format, Bits bits) {
 double value_at(const Tensor& t, std::int64_t i) { return value_of(t.format, bits_at(t, i)); }
 
 Bits nearest_bits(Format format, double value) {
-  if (std::isfinite(value)) {
-    const Bits bits = round(Real(from_double(value)), format).bits;
-    return value == 0 && std::signbit(value) ? bits | info(format).sign_bit() : bits;
-  }
   if (std::isnan(value)) return info(format).quiet_nan();
-  return info(format).overflow() | (std::signbit(value) ? info(format).sign_bit() : 0);
+  if (format == Format::f64) return std::bit_cast<Bits>(value);
+  if (format == Format::f32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  const Bits sign = std::signbit(value) ? info(format).sign_bit() : 0;
+  if (std::isinf(value)) return info(format).overflow() | sign;
+  if (value == 0) return sign;
+  const Decoded d = decode(Format::f64, std::bit_cast<Bits>(value));
+  const int shift = std::countl_zero(d.significand);
+  return round(Digits{d.negative, d.significand << shift, d.exponent - shift, false}, format).bits;
 }
 
 Tensor tensor_of(Role role, Format format, Shape shape) {

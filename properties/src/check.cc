@@ -1,6 +1,7 @@
 #include "norma/check.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "laws/common.h"
@@ -155,7 +156,7 @@ Report check(Subject& subject, const Settings& settings) {
         } else {
           ++(v.outcome.range ? r.ranged : r.broken);
           std::optional<Finding>& first = v.outcome.range ? r.first_ranged : r.first;
-          if (!first) first = shrunk(subject, law, generated, v);
+          if (!first) first = settings.shrink ? shrunk(subject, law, generated, v) : Finding{c, c, v.outcome.what, v.reply};
         }
         break;
       }
@@ -163,6 +164,22 @@ Report check(Subject& subject, const Settings& settings) {
     }
   }
   return report;
+}
+
+Hunt hunt(Subject& subject, Subject& honest, const Law& law, const Settings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  Settings one = settings;
+  one.laws = {std::string(law.slug)};
+  one.shrink = false;
+  one.shards = settings.cases;  // case by case
+  Hunt h;
+  const auto breaks = [&](Subject& s) {
+    const Report report = check(s, one);
+    return report.must_violations() + report.should_violations() != 0;
+  };
+  for (one.shard = 1; one.shard <= one.shards && !h.found; ++one.shard, ++h.cases) h.found = breaks(subject) && !breaks(honest);
+  h.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return h;
 }
 
 Finding replay(Subject& subject, const Law& law, const Case& c) {

@@ -44,6 +44,11 @@ Tensor filled(Random& random, Role role, Format format, Shape shape, std::string
   return t;
 }
 
+Tensor without_signs(Tensor t) {
+  for (std::int64_t i = 0; i < size_of(t); ++i) set_bits(t, i, bits_at(t, i) & (info(t.format).sign_bit() - 1));
+  return t;
+}
+
 // A bias that all but cancels γx̂ of some elements.
 void cancel(Random& random, Case& c, const Membership& m) {
   std::vector<double> n(static_cast<std::size_t>(m.groups)), sum(n.size()), squares(n.size());
@@ -114,14 +119,12 @@ Case make(Random& random, const Wish& wish) {
   const Format params = wish.mixed && one_in(random, 2) ? one_of(random, all_formats) : c.format;
   if (op.given_statistics) {
     c.inputs[Role::mean] = filled(random, Role::mean, params, shape_of(Role::mean), "ordinary");
-    c.inputs[Role::variance] = filled(random, Role::variance, params, shape_of(Role::variance), "ordinary");
-    for (std::int64_t i = 0; i < size_of(*c.inputs[Role::variance]); ++i) {
-      set_bits(*c.inputs[Role::variance], i, bits_at(*c.inputs[Role::variance], i) & (info(params).sign_bit() - 1));
-    }
+    c.inputs[Role::variance] = without_signs(filled(random, Role::variance, params, shape_of(Role::variance), "ordinary"));
   }
   if (wish.affine == Affine::both || (wish.affine == Affine::any && !one_in(random, 4))) {
     static constexpr std::string_view gains[] = {"ordinary", "ordinary", "ones", "powers_of_two", "sparse", "flat"};
-    c.inputs[Role::gamma] = filled(random, Role::gamma, params, shape_of(Role::gamma), gains[random.next() % std::size(gains)]);
+    const std::string_view gain = !wish.tame && one_in(random, 4) ? "all_exponents" : gains[random.next() % std::size(gains)];
+    c.inputs[Role::gamma] = filled(random, Role::gamma, params, shape_of(Role::gamma), gain);
   }
   if (wish.affine == Affine::both || (wish.affine == Affine::any && !one_in(random, 4))) {
     c.inputs[Role::beta] = filled(random, Role::beta, params, shape_of(Role::beta), one_in(random, 4) ? "signed_zeros" : "ordinary");
@@ -133,11 +136,12 @@ Case make(Random& random, const Wish& wish) {
     fill_groups(random, wish, m, *c.inputs[Role::residual], names);
     c.outputs = c.outputs | Roles{Role::sum};
   }
-  if (!wish.plain_profile && one_in(random, 4)) {
-    if (one_in(random, 4)) c.spec.profile.epsilon_placement = EpsilonPlacement::outside;
-    if (one_in(random, 4) && c.inputs[Role::gamma]) c.spec.profile.gain_offset = true;
-    if (one_in(random, 4) && c.inputs[Role::gamma]) c.spec.profile.cast_before_gain = true;
-    if (one_in(random, 4) && op.estimates_variance() && m.groups != 0 && c.elements() > m.groups) {
+  if (wish.profiles || (!wish.plain_profile && one_in(random, 4))) {
+    const int rarity = wish.profiles ? 2 : 4;
+    if (one_in(random, rarity)) c.spec.profile.epsilon_placement = EpsilonPlacement::outside;
+    if (one_in(random, rarity) && c.inputs[Role::gamma]) c.spec.profile.gain_offset = true;
+    if (one_in(random, rarity) && c.inputs[Role::gamma]) c.spec.profile.cast_before_gain = true;
+    if (one_in(random, rarity) && op.estimates_variance() && m.groups != 0 && c.elements() > m.groups) {
       c.spec.profile.variance = Estimator::unbiased;
     }
   }
@@ -150,7 +154,8 @@ Case make(Random& random, const Wish& wish) {
       if (one_in(random, 2)) c.spec.profile.momentum = Momentum::weight_of_old;
       if (one_in(random, 2) || c.elements() <= m.groups) c.spec.profile.running_variance = Estimator::biased;
       c.inputs[Role::running_mean] = filled(random, Role::running_mean, params, shape_of(Role::running_mean), "ordinary");
-      c.inputs[Role::running_variance] = filled(random, Role::running_variance, params, shape_of(Role::running_variance), "powers_of_two");
+      c.inputs[Role::running_variance] =
+          without_signs(filled(random, Role::running_variance, params, shape_of(Role::running_variance), "powers_of_two"));
       c.outputs = c.outputs | Roles{Role::running_mean, Role::running_variance};
     }
   }

@@ -23,6 +23,13 @@ double ulp_at(const Real& y, Format format) {
   return std::ldexp(1.0, info(format).ulp_exponent(d.zero() ? info(format).min_exponent() : d.log2()));
 }
 
+// Half the unit in the last place where a number of this size is rounded.
+double half_ulp(Format format, double size) {
+  if (!std::isfinite(size)) return infinity;
+  const int log2 = size == 0 ? info(format).min_exponent() : std::ilogb(size);
+  return std::ldexp(1.0, info(format).ulp_exponent(log2) - 1);
+}
+
 double unit_roundoff(Format f) { return std::ldexp(1.0, -info(f).precision); }
 double gamma_of(double ku) { return ku < 1 ? ku / (1 - ku) : infinity; }
 
@@ -41,15 +48,16 @@ class Bounds {
         arithmetic_(a),
         compute_(a.compute.value_or(c.x().format == Format::f64 ? Format::f64 : Format::f32)),
         u_(unit_roundoff(compute_)),
+        eta_(std::ldexp(1.0, info(compute_).min_exponent() - info(compute_).fraction_bits())),
         u_sum_(unit_roundoff(a.accumulate.value_or(compute_))) {}
 
   // Constants of a group.
   struct Constants {
-    double root = 1;      // 1/rstd
-    double t = 0;         // of the mean, in x̂
-    double shrink = 0;    // relative, of rstd, from the mean's error
-    double relative = 0;  // γ_{c+K}, and what the algorithm adds
-    double of_mean = 0;   // absolute
+    double root = 1;                      // 1/rstd
+    double t = 0;                         // of the mean, in x̂
+    double shrink = 0;                    // relative, of rstd, from the mean's error
+    double relative = 0;                  // γ_{c+K}, and what the algorithm adds
+    double of_mean = 0, of_variance = 0;  // absolute
     bool range = false;
   };
   [[nodiscard]] Constants constants(const GroupFacts& g) const {
@@ -69,7 +77,7 @@ class Bounds {
     const double mean_square = g.squares / g.n;
     const double a = g.magnitude / g.n;
     const bool welford = arithmetic_.algorithm == Arithmetic::Algorithm::welford && op_.centred;
-    const double d = op_.centred ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a : 0;
+    const double d = op_.centred ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a + eta_ : 0;
     k.of_mean = d;
     k.relative = gamma_of(depth * u_sum_ + 9 * u_);
     const double v = k.root * k.root;
@@ -84,26 +92,36 @@ class Bounds {
       const double step = gamma_of((4 * depth + 9) * u_sum_);
       lost = step * sigma * std::sqrt(std::max(g.variance, 0.0) + a * a) + step * step * a * a;
     }
-    if (lost != 0) k.relative += lost < v ? 1 / std::sqrt(1 - lost / v) - 1 : infinity;
+    k.of_variance = d * d + 2 * k.relative * g.variance + lost;
+    // ε outside the root is no part of what the loss is taken from.
+    if (lost != 0 && outside) {
+      k.relative += lost < g.variance ? k.root / (std::sqrt(g.variance - lost) + epsilon) - 1 : infinity;
+    } else if (lost != 0) {
+      k.relative += lost < v ? 1 / std::sqrt(1 - lost / v) - 1 : infinity;
+    }
     k.range = out_of_range(g, k.root);
     return k;
   }
 
-  // Of y and of x̂, in terms of the exact values.
-  [[nodiscard]] double of_y(const Constants& k, double xhat, double gain, double bias, double ulp, double ulp_of_xhat) const {
+  // Of what is computed, in terms of the exact values; it is rounded to its format after that.
+  [[nodiscard]] double of_y(const Constants& k, double xhat, double gain, double bias, double ulp_of_xhat) const {
     const double x = std::fabs(xhat);
     const double standardized = k.t + x * k.shrink + k.relative * (x + k.t);
     const int roundings = 2 + (case_.spec.profile.gain_offset ? 1 : 0) + (wider(Role::gamma) || wider(Role::beta) ? 1 : 0);
     const double style = gamma_of(roundings * u_) * (std::fabs(gain * xhat) + std::fabs(bias));
-    const double cast = case_.spec.profile.cast_before_gain ? ulp_of_xhat : 0;
-    return std::fabs(gain) * (standardized + cast) + style + ulp / 2;
+    double error = standardized + eta_;
+    if (case_.spec.profile.cast_before_gain) {
+      // What is sure to be rounded to the same number is off by nothing.
+      const double about = error + 0x1p-52 * x;
+      const bool sure = nearest_bits(case_.format, xhat - about) == nearest_bits(case_.format, xhat + about);
+      error = sure ? 0 : error + ulp_of_xhat;
+    }
+    return std::fabs(gain) * error + style + eta_;
   }
-  [[nodiscard]] double of_mean(const Constants& k, double mean, double ulp) const {
-    return k.of_mean + gamma_of(2 * u_) * std::fabs(mean) + ulp / 2;
-  }
-  [[nodiscard]] double of_rstd(const Constants& k, double rstd, double ulp) const { return rstd * (k.shrink + k.relative) + ulp / 2; }
+  [[nodiscard]] double of_mean(const Constants& k, double mean) const { return k.of_mean + gamma_of(2 * u_) * std::fabs(mean); }
+  [[nodiscard]] double of_rstd(const Constants& k, double rstd) const { return rstd * (k.shrink + k.relative); }
   // Two weights and two products of what is that large, and their sum; what is taken in is off by `taken`.
-  [[nodiscard]] double of_update(double taken, double size, double ulp) const { return taken + 4 * u_ * size + ulp / 2; }
+  [[nodiscard]] double of_update(double taken, double size) const { return taken + 4 * u_ * size + 2 * eta_; }
 
  private:
   // A tensor of a format that the compute format does not hold is rounded when it is read.
@@ -135,7 +153,7 @@ class Bounds {
   const OpInfo& op_;
   const Arithmetic& arithmetic_;
   Format compute_;
-  double u_, u_sum_;
+  double u_, eta_, u_sum_;  // eta: the smallest subnormal number, which bounds the error of a product that underflows
 };
 
 std::vector<GroupFacts> facts_of(const Case& c, const Membership& m) {
@@ -188,6 +206,17 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole
     if (got != nullptr && (*got)[role]) e.error = ulp_error(value, format, bits_at(*(*got)[role], offset));
   });
   if (!status.ok()) return status;
+  if (c.spec.profile.cast_before_gain) {
+    // There the reference's x̂ is rounded; the bound wants what was rounded.
+    Spec before = c.spec;
+    before.profile.cast_before_gain = false;
+    ByRole<View> only;
+    only[Role::xhat] = wanted[Role::xhat];
+    const Status s = evaluate(before, inputs, only, Mode::nearest_even, [&](Role, std::int64_t offset, const Real& value) {
+      (*truth.outputs[Role::xhat])[static_cast<std::size_t>(offset)].exact = to_double(value);
+    });
+    if (!s.ok()) return s;
+  }
 
   std::vector<GroupFacts> groups = facts_of(c, m);
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -212,7 +241,9 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole
       const bool per_element = role == Role::y || role == Role::xhat;
       const std::size_t g = per_element ? static_cast<std::size_t>(m.group[i]) : i;
       e.range = g < constants.size() && constants[g].range;
-      e.bound = exact ? e.ulp / 2 : bound(i, g, e);
+      const double computed = exact ? 0 : bound(i, g, e);
+      // An error may carry a value into the next binade, where the last rounding is coarser.
+      e.bound = exact ? e.ulp / 2 : computed + half_ulp(room[role]->format, std::fabs(e.exact) + computed);
       if (std::isnan(e.bound)) e.bound = infinity;
     }
   };
@@ -228,23 +259,22 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole
     }
   }
   finish(Role::y, [&](std::size_t i, std::size_t g, const Element& e) {
-    return bounds.of_y(constants[g], e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), e.ulp, ulp_of_xhat[i]);
+    return bounds.of_y(constants[g], e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), ulp_of_xhat[i]);
   });
-  finish(Role::mean, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_mean(constants[g], e.exact, e.ulp); });
-  finish(Role::rstd, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_rstd(constants[g], e.exact, e.ulp); });
-  // The running statistics by the errors of what they take in: the mean's, and twice rstd's relative one for the variance.
-  finish(Role::running_mean, [&](std::size_t i, std::size_t g, const Element& e) {
+  finish(Role::mean, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_mean(constants[g], e.exact); });
+  finish(Role::rstd, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_rstd(constants[g], e.exact); });
+  // The running statistics by the errors of what they take in.
+  finish(Role::running_mean, [&](std::size_t i, std::size_t g, const Element&) {
     const double old = std::fabs(value_at(*c.inputs[Role::running_mean], static_cast<std::int64_t>(i)));
-    return bounds.of_update(constants[g].of_mean, old + std::fabs(groups[g].mean), e.ulp);
+    return bounds.of_update(constants[g].of_mean, old + std::fabs(groups[g].mean));
   });
-  finish(Role::running_variance, [&](std::size_t i, std::size_t g, const Element& e) {
+  finish(Role::running_variance, [&](std::size_t i, std::size_t g, const Element&) {
     const double old = std::fabs(value_at(*c.inputs[Role::running_variance], static_cast<std::int64_t>(i)));
     const double n = groups[g].n;
     const double factor = n > 1 ? n / (n - 1) : 1;
-    const double lost = constants[g].of_mean * constants[g].of_mean + 2.01 * constants[g].relative * groups[g].variance;
-    return bounds.of_update(factor * lost, old + factor * groups[g].variance, e.ulp);
+    return bounds.of_update(factor * constants[g].of_variance, old + factor * groups[g].variance);
   });
-  finish(Role::sum, [&](std::size_t, std::size_t, const Element& e) { return e.ulp / 2; });
+  finish(Role::sum, [&](std::size_t, std::size_t, const Element&) { return 0; });
   return truth;
 }
 

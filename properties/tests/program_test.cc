@@ -591,6 +591,31 @@ TEST_F(Program, CheckStrictMinds) {
   EXPECT_EQ(norma(words + " --strict").status, 1);
 }
 
+TEST_F(Program, CheckShowsWhichLawFindsWhichMutant) {
+  const std::string words = "check mutant:all --law mean_zero,deterministic --cases 60 --seeds 2";
+  const Outcome o = norma(words + " --json");
+  EXPECT_EQ(o.status, 0) << o.out << o.err;
+  const json j = json::parse(o.out);
+  EXPECT_EQ(j["verdict"], "holds");
+  ASSERT_EQ(j["laws"].size(), 2U);
+  ASSERT_EQ(j["mutants"].size(), 4U) << "those that these laws mean";
+  bool there = false;
+  for (const json& m : j["mutants"]) {
+    const std::string name = m["mutant"], law = m["law"];
+    EXPECT_EQ(m["found_by"].at(law)["seeds"], 2) << name;
+    there |= name == "another-order-every-time" && !m["found_by"].contains("mean_zero");
+  }
+  EXPECT_TRUE(there) << o.out;
+  const Outcome text = norma(words);
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("alone: another-order-every-time"), std::string::npos) << text.out;
+  // One case is not enough to find them all: who survives is named.
+  const Outcome alive = norma("check mutant:all --law tails --cases 1");
+  EXPECT_EQ(alive.status, 1) << alive.out;
+  EXPECT_NE(alive.out.find("SURVIVES at 1 of 1 seeds"), std::string::npos) << alive.out;
+  expect_refusal("check mutant:all --law bounded_output", {"--law", "no mutant"});
+}
+
 TEST_F(Program, CheckRefuses) {
   expect_refusal("check smid", {"there is no subject \"smid\", did you mean simd?", "norma list subjects"});
   expect_refusal("check mutant:tail-droped", {"did you mean tail-dropped?", "norma list mutants"});

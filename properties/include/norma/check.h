@@ -22,6 +22,7 @@ struct Settings {
   std::vector<Format> formats;    // of x; none: f32, f16, bf16, f64
   std::int64_t shard = 1, shards = 1;
   bool stop_at_first = false;  // a law ends with its first `must` violation
+  bool shrink = true;          // findings are made small
   std::function<void(std::int64_t steps)> progress;
 };
 
@@ -66,6 +67,14 @@ struct Report {
 };
 
 Report check(Subject& subject, const Settings& settings);
+
+// How many cases of the search it takes to find out that a subject breaks a law, in whatever severity, where an honest one does not.
+struct Hunt {
+  bool found = false;
+  std::int64_t cases = 0;  // the one that broke it included; all of them where none did
+  double seconds = 0;      // that they took
+};
+[[nodiscard]] Hunt hunt(Subject& subject, Subject& honest, const Law& law, const Settings& settings);
 
 // One case through one law. `what` says what is wrong; empty where the law holds.
 Finding replay(Subject& subject, const Law& law, const Case& c);

@@ -15,10 +15,13 @@ namespace norma::properties {
 struct Mutant {
   std::string_view name;
   std::string_view fault;   // what is wrong with it
-  std::string_view report;  // where somebody was bitten by it; empty where that is not known
+  std::string_view kind;    // the class that the collection of public reports puts it in; empty where nobody reported it
+  std::string_view report;  // where somebody was bitten by it
   std::string_view law;     // that means it
+  Status (*normalize)(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs);
 };
 [[nodiscard]] std::span<const Mutant> mutants();
+// It declares the arithmetic of the honest kernel that it is made of.
 [[nodiscard]] BuiltIn built_in(const Mutant& mutant);
 
 }  // namespace norma::properties

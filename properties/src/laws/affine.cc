@@ -170,7 +170,8 @@ constexpr Law table[] = {
     {"affine_undo_row", "γ = √(σ²+ε) and β = μ give a row of layer_norm back", Severity::must, false,
      [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .plain_profile = true}; }, affine_undo},
     {"affine_undoes_one_row", "no γ and β give two rows of layer_norm back that differ in mean or spread", Severity::must, false,
-     [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .least_rows = 2, .plain_profile = true}; }, affine_undoes_one_row},
+     [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .least_rows = 2, .plain_profile = true}; }, affine_undoes_one_row,
+     "it is the other half of affine_undo_row: only what does not normalize breaks it"},
     {"affine_undo_batch", "γ = √(σ²+ε) and β = μ of the batch give x back, all of it", Severity::must, false,
      [] { return Wish{.ops = {Op::batch_norm_training}, .tame = true, .plain_profile = true}; }, affine_undo},
 };

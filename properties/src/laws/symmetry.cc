@@ -218,7 +218,7 @@ constexpr Law table[] = {
        w.affine = Affine::none;
        return w;
      },
-     idempotent},
+     idempotent, "it asks nothing of the reference but bounds: what it finds, another law finds first"},
     {"order_preserved", "within a group, without gain and bias, a larger x has no smaller y", Severity::must, false,
      [] {
        Wish w = ordinary_of({});

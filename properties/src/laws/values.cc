@@ -19,7 +19,7 @@ Outcome agrees(Trial& t, std::initializer_list<Role> roles) {
 
 Outcome agrees_with_reference(Trial& t) { return agrees(t, {Role::y, Role::sum}); }
 Outcome auxiliary_outputs(Trial& t) { return agrees(t, {Role::mean, Role::rstd}); }
-Outcome running_update(Trial& t) { return agrees(t, {Role::running_mean, Role::running_variance}); }
+Outcome running_update(Trial& t) { return agrees(t, {Role::running_mean, Role::running_variance, Role::y}); }
 
 // Σ over each group of what `of` makes of ŷ and of y, which `room` says may differ.
 template <class Of, class Room>
@@ -158,8 +158,8 @@ constexpr Law table[] = {
      agrees_with_reference},
     {"auxiliary_outputs", "mean and rstd = 1/√(σ²+ε), not the variance, are within their bounds", Severity::must, false, statistics,
      auxiliary_outputs},
-    {"running_update", "running statistics take in the batch by the declared momentum and estimator", Severity::must, false, training,
-     running_update},
+    {"running_update", "running statistics take in the batch by the declared momentum and estimator, and y takes nothing from them",
+     Severity::must, false, training, running_update},
     {"mean_zero", "without gain and bias the mean of y is 0", Severity::must, false, centred, mean_zero},
     {"variance_one", "without gain and bias the variance of y is σ²/(σ²+ε)", Severity::must, false, centred, mean_square},
     {"mean_square_one", "without gain the mean square of y is m/(m+ε), m that of x", Severity::must, false,
@@ -168,7 +168,7 @@ constexpr Law table[] = {
      [] {
        return bare({Op::layer_norm, Op::rms_norm, Op::group_norm, Op::instance_norm});
      },
-     bounded_output},
+     bounded_output, "it needs no exact value: what breaks it is wrong at sight, whatever x was"},
     {"flat_row_finite", "a group of equal elements has finite outputs where ε > 0", Severity::must, false, flat_groups, flat_row_finite},
     {"flat_row_is_beta", "a group of equal elements gives the bias", Severity::must, false, flat_groups, agrees_with_reference},
     {"batch_of_one", "a batch of one value gives the bias and leaves running statistics finite", Severity::must, false,
@@ -194,6 +194,8 @@ constexpr Law table[] = {
      agrees_with_reference},
     {"mixed_formats", "parameters may have another format than x", Severity::must, false,
      [] { return Wish{.tame = true, .affine = Affine::both, .mixed = true}; }, agrees_with_reference},
+    {"profile_honoured", "what the profile asks for is done: ε outside the root, 1 + γ, a rounding before the gain, n − 1", Severity::must,
+     false, [] { return Wish{.tame = true, .affine = Affine::both, .profiles = true}; }, agrees_with_reference},
     {"signed_zero", "a zero has the sign that IEEE 754 gives it", Severity::should, false, [] { return Wish{.plain_profile = true}; },
      signed_zero},
     {"subnormals_kept", "subnormal inputs and outputs are numbers, not zeros", Severity::should, false,

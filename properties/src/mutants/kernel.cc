@@ -1,328 +1,262 @@
 #include "kernel.h"
 
-#ifdef __FAST_MATH__
-#error "Norma's kernels are compiled without -ffast-math: they are compared bit by bit."
-#endif
-
-#include <unistd.h>
-
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <csignal>
-#include <limits>
+#include <string>
+#include <utility>
 
-#include "norma/case.h"
+#include "norma/mutants.h"
 
 namespace norma::properties {
 namespace {
 
-double read(const ConstView& v, std::int64_t at) { return value_of(v.format, load(v.format, v.data + at * info(v.format).bytes())); }
-void write(const View& v, std::int64_t at, double value) {
-  store(v.format, nearest_bits(v.format, value), v.data + at * info(v.format).bytes());
-}
-double rounded(Format format, double value) { return value_of(format, nearest_bits(format, value)); }
-ConstView reading(const View& v) { return {v.format, v.data, v.shape, v.strides}; }
-
-// Where the elements of a tensor lie, in logical order.
-template <class V>
-std::vector<std::int64_t> offsets(const V& view, bool ignore_strides) {
+template <class Byte>
+std::int64_t elements_of(const BasicView<Byte>& view) {
   std::int64_t count = 1;
   for (const std::int64_t extent : view.shape) count *= extent;
-  std::vector<std::int64_t> at(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rest = i, offset = 0;
-    for (std::size_t a = view.shape.size(); a-- > 0; rest /= view.shape[a]) {
-      if (!view.strides.empty()) offset += rest % view.shape[a] * view.strides[a];
-    }
-    at[static_cast<std::size_t>(i)] = view.strides.empty() || ignore_strides ? i : offset;
-  }
-  return at;
+  return count;
 }
 
-template <class Real>
-class Kernel {
- public:
-  Kernel(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, const Recipe& recipe)
-      : spec_(spec), op_(info(spec.op)), in_(inputs), out_(outputs), recipe_(recipe) {}
+template <class Byte>
+std::int64_t offset_in(const BasicView<Byte>& view, std::int64_t element) {
+  if (view.strides.empty()) return element;
+  std::int64_t offset = 0;
+  for (std::size_t a = view.shape.size(); a-- > 0; element /= view.shape[a]) offset += element % view.shape[a] * view.strides[a];
+  return offset;
+}
 
-  Status run() {
-    const ConstView& x = *in_[Role::x];
-    Case shape_only;  // for the membership
-    shape_only.spec = spec_;
-    shape_only.inputs[Role::x] = tensor_of(Role::x, x.format, x.shape);
-    if (is(Fault::wrong_axis) && op_.grouping == Grouping::trailing) shape_only.spec.axis = -1;
-    Membership m = membership(shape_only);
-    const std::int64_t n = shape_only.elements();
-    const Membership right = [&] {
-      shape_only.spec = spec_;
-      return membership(shape_only);
-    }();
-    m.parameter = right.parameter;
-    if (is(Fault::groups_swapped) && spec_.op == Op::group_norm) swap_groups(m);
-    if (is(Fault::whole_batch)) std::fill(m.group.begin(), m.group.end(), 0);
-    parameters_ = in_[Role::gamma] ? count_of(in_[Role::gamma]->shape) : in_[Role::beta] ? count_of(in_[Role::beta]->shape) : 1;
-
-    const std::vector<std::int64_t> at = offsets(x, is(Fault::stride_ignored));
-    const std::vector<std::int64_t> to = offsets(*out_[Role::y], is(Fault::y_stride_ignored));
-    values_.resize(static_cast<std::size_t>(n));
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      const std::size_t from = is(Fault::index_overflow) ? i & 0xffff : i;
-      values_[i] = static_cast<Real>(read(x, at[from]));
-      if (is(Fault::flushes_subnormals) && std::fabs(values_[i]) < std::ldexp(1.0, info(x.format).min_exponent())) values_[i] = 0;
-    }
-    if (in_[Role::residual]) add_residual(x.format);
-    std::vector<std::vector<std::size_t>> groups(static_cast<std::size_t>(std::max(m.groups, right.groups)));
-    for (std::size_t i = 0; i < m.group.size(); ++i) groups[static_cast<std::size_t>(m.group[i])].push_back(i);
-    for (std::size_t g = 0; g < groups.size(); ++g) group(g, groups[g], m, to);
-    if (n == 0 && is(Fault::empty_unguarded)) empty_batch();
-    misbehave(n, to);
-    return {};
-  }
-
- private:
-  [[nodiscard]] bool is(Fault fault) const { return recipe_.fault == fault; }
-  static std::int64_t count_of(const Shape& shape) {
-    std::int64_t count = 1;
-    for (const std::int64_t extent : shape) count *= extent;
-    return count;
-  }
-
-  void swap_groups(Membership& m) const {
-    const std::int64_t groups = *spec_.groups;
-    for (std::size_t i = 0; i < m.group.size(); ++i) m.group[i] = m.group[i] / groups * groups + m.parameter[i] % groups;
-  }
-
-  void add_residual(Format format) {
-    const std::vector<std::int64_t> at = offsets(*in_[Role::residual], false);
-    std::vector<std::int64_t> to;
-    if (out_[Role::sum]) to = offsets(*out_[Role::sum], false);
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      values_[i] = static_cast<Real>(rounded(format, static_cast<double>(values_[i]) + read(*in_[Role::residual], at[i])));
-      if (out_[Role::sum]) write(*out_[Role::sum], to[i], static_cast<double>(values_[i]));
-    }
-  }
-
-  // One step of a sum, as wide as the fault allows.
-  [[nodiscard]] Real kept(Real sum) const {
-    if (is(Fault::accumulates_f16)) return static_cast<Real>(rounded(Format::f16, static_cast<double>(sum)));
-    if (is(Fault::accumulates_bf16)) return static_cast<Real>(rounded(Format::bf16, static_cast<double>(sum)));
-    return sum;
-  }
-
-  template <class Term>
-  [[nodiscard]] Real sum_of(const std::vector<std::size_t>& members, const Term& term, bool of_squares) {
-    static thread_local unsigned calls = 0;
-    int lanes = recipe_.lanes;
-    if (is(Fault::order_of_rows) && in_[Role::x]->shape[0] > 1) lanes = 8;
-    if (is(Fault::order_of_address) && std::bit_cast<std::uintptr_t>(in_[Role::x]->data) % 64 != 0) lanes = 8;
-    if (is(Fault::order_of_calls) && ++calls % 3 == 0) lanes = 8;
-    if (is(Fault::partials_dropped)) lanes = 32;
-    std::size_t count = members.size();
-    if (is(Fault::tail_dropped) || (is(Fault::tail_dropped_in_variance) && of_squares)) count = count < 4 ? count : count / 4 * 4;
-    if (is(Fault::size_band) && count > 32 && count <= 64) --count;
-    std::vector<Real> partial(static_cast<std::size_t>(lanes));
-    for (std::size_t k = 0; k < count; ++k) {
-      Real& sum = partial[k % partial.size()];
-      sum = kept(sum + term(values_[members[k]]));
-    }
-    if (is(Fault::tail_counted_twice) && count % 4 != 0 && count > 4) partial[0] += term(values_[members[count - 1]]);
-    Real total = 0;
-    // The last stage is run by as many lanes as the last block had elements.
-    const std::size_t read = is(Fault::partials_dropped) && count > 32 && count % 32 != 0 ? count % 32 : partial.size();
-    for (std::size_t k = 0; k < read; ++k) total = kept(total + partial[k]);
-    return total;
-  }
-
-  struct Moments {
-    Real mean = 0, variance = 0;
-    Real over_n = 0;  // the variance that running statistics start from
-  };
-  [[nodiscard]] Moments moments(std::size_t g, const std::vector<std::size_t>& members) {
-    Moments s;
-    if (op_.given_statistics) {
-      const auto at = static_cast<std::int64_t>(g);
-      s.mean = static_cast<Real>(read(*in_[Role::mean], at));
-      s.variance = static_cast<Real>(read(*in_[Role::variance], at));
-      if (is(Fault::variance_f16)) s.variance = static_cast<Real>(rounded(Format::f16, static_cast<double>(s.variance)));
-      return s;
-    }
-    auto n = static_cast<Real>(members.size());
-    if (is(Fault::count_f16)) n = static_cast<Real>(rounded(Format::f16, static_cast<double>(members.size())));
-    if (is(Fault::padded_count)) n = static_cast<Real>((members.size() + 3) / 4 * 4);
-    const bool centred = (op_.centred && !is(Fault::mean_not_subtracted)) || is(Fault::mean_subtracted);
-    const auto square = [&](Real d) {
-      return is(Fault::squares_f16) ? static_cast<Real>(rounded(Format::f16, static_cast<double>(d) * static_cast<double>(d))) : d * d;
-    };
-    if (recipe_.algorithm == Arithmetic::Algorithm::welford && centred) {
-      Real count = 0, spread = 0;
-      for (const std::size_t i : members) {
-        count += 1;
-        const Real d = values_[i] - s.mean;
-        s.mean += d / count;
-        spread += d * (values_[i] - s.mean);
-      }
-      s.variance = spread / n;
-    } else {
-      if (centred)
-        s.mean = sum_of(
-                     members, [](Real v) { return v; }, false) /
-                 n;
-      if (is(Fault::mean_rounded)) s.mean = static_cast<Real>(rounded(Format::bf16, static_cast<double>(s.mean)));
-      if (is(Fault::stale_mean)) std::swap(s.mean, last_mean_), s.mean = g == 0 ? last_mean_ : s.mean;
-      if (is(Fault::single_pass) && centred) {
-        s.variance = sum_of(
-                         members, [](Real v) { return v * v; }, true) /
-                         n -
-                     s.mean * s.mean;
-      } else {
-        const Real mean = s.mean;
-        s.variance = sum_of(
-                         members, [&](Real v) { return square(v - mean); }, true) /
-                     n;
-      }
-    }
-    if (is(Fault::variance_cut) && s.variance < static_cast<Real>(1e-6)) s.variance = 0;
-    if (is(Fault::blocks_merged_plainly) && members.size() > 8 && centred) {
-      // Two blocks of unequal length, and the plain average of both means.
-      const std::vector<std::size_t> head(members.begin(), members.begin() + 8), rest(members.begin() + 8, members.end());
-      const Real of_head = sum_of(
-                               head, [](Real v) { return v; }, false) /
-                           8;
-      s.mean = (of_head + sum_of(
-                              rest, [](Real v) { return v; }, false) /
-                              static_cast<Real>(rest.size())) /
-               2;
-    }
-    s.over_n = s.variance;
-    const bool unbiased = is(Fault::variance_unbiased) ? op_.centred : spec_.profile.variance == Estimator::unbiased && op_.centred;
-    if (unbiased && (members.size() > 1 || !is(Fault::variance_unbiased))) s.variance *= n / (n - 1);
-    return s;
-  }
-
-  [[nodiscard]] Real reciprocal(Real variance) const {
-    auto epsilon = static_cast<Real>(spec_.effective_epsilon());
-    if (is(Fault::epsilon_fixed)) epsilon = static_cast<Real>(1e-5);
-    if (is(Fault::epsilon_floored)) epsilon = std::max(epsilon, static_cast<Real>(1e-5));
-    if (is(Fault::epsilon_f16)) epsilon = static_cast<Real>(rounded(Format::f16, spec_.effective_epsilon()));
-    if (is(Fault::epsilon_lost)) epsilon = 0;
-    const bool outside = is(Fault::epsilon_outside) || spec_.profile.epsilon_placement == EpsilonPlacement::outside;
-    Real rstd = outside ? 1 / (std::sqrt(variance) + epsilon) : 1 / std::sqrt(variance + epsilon);
-    if (is(Fault::epsilon_maximum)) rstd = 1 / std::sqrt(std::max(variance, epsilon));
-    if (is(Fault::no_root)) rstd = 1 / (variance + epsilon);
-    if (is(Fault::rstd_bf16)) rstd = static_cast<Real>(rounded(Format::bf16, static_cast<double>(rstd)));
-    if (is(Fault::rstd_approximate)) rstd *= static_cast<Real>(1 + 0x1p-12);
-    return rstd;
-  }
-
-  void group(std::size_t g, std::vector<std::size_t>& members, const Membership& m, const std::vector<std::int64_t>& to) {
-    if (members.empty()) return;
-    if (is(Fault::crashes_at_one) && members.size() == 1) kill(getpid(), SIGSEGV);
-    if (is(Fault::row_leak) && members.back() + 1 < values_.size() && members.size() > 1) {
-      values_[members.back()] = values_[members.back() + 1];
-    }
-    Moments s = moments(g, members);
-    if (is(Fault::nan_swallowed) && (std::isnan(s.variance) || std::isinf(s.variance))) s = {0, 1};
-    Real mean = s.mean, rstd = reciprocal(s.variance);
-    if (is(Fault::one_value_unguarded) && members.size() == 1 && !op_.given_statistics) rstd = 1 / std::sqrt(s.variance);
-    const auto at = static_cast<std::int64_t>(g);
-    if (is(Fault::normalizes_by_running) && out_[Role::running_mean] && out_[Role::running_variance]) {
-      mean = static_cast<Real>(read(reading(*out_[Role::running_mean]), at));
-      rstd = reciprocal(std::fabs(static_cast<Real>(read(reading(*out_[Role::running_variance]), at))));
-    }
-    const Format format = out_[Role::y]->format;
-    for (const std::size_t i : members) {
-      if (is(Fault::leaves_last) && i + 1 == values_.size()) continue;
-      if (is(Fault::reads_after_writing)) values_[i] = static_cast<Real>(again(i, to[i]));
-      const bool centred = op_.centred || is(Fault::mean_subtracted);
-      Real v = (centred && !is(Fault::mean_not_subtracted) ? values_[i] - mean : values_[i]) * rstd;
-      if (is(Fault::folded_offset) && centred)
-        v = values_[i] * rstd + static_cast<Real>(rounded(Format::f32, static_cast<double>(-mean * rstd)));
-      if (is(Fault::clipped)) v = std::clamp(v, static_cast<Real>(-4), static_cast<Real>(4));
-      if (spec_.profile.cast_before_gain || is(Fault::cast_before_gain)) v = static_cast<Real>(rounded(format, static_cast<double>(v)));
-      v = style(v, m.parameter[i], static_cast<std::int64_t>(i));
-      if (is(Fault::flushes_subnormals) && std::fabs(v) < std::ldexp(1.0, info(format).min_exponent())) v = 0;
-      if (is(Fault::zero_unsigned) && v == 0) v = 0;
-      write(*out_[Role::y], to[i], static_cast<double>(v));
-    }
-    give(at, members.size(), s, rstd);
-  }
-
-  // In place the element may be what an earlier step has made of its neighbour.
-  [[nodiscard]] double again(std::size_t i, std::int64_t at) const {
-    const bool in_place = static_cast<const void*>(in_[Role::x]->data) == static_cast<const void*>(out_[Role::y]->data);
-    return in_place && i != 0 ? read(reading(*out_[Role::y]), std::max<std::int64_t>(0, at - 1)) : static_cast<double>(values_[i]);
-  }
-
-  [[nodiscard]] Real style(Real v, std::int64_t parameter, std::int64_t i) const {
-    if (is(Fault::parameter_off_by_one)) parameter = (parameter + 1) % parameters_;
-    if (is(Fault::parameter_not_broadcast)) parameter = i % parameters_;
-    const bool with_gamma = in_[Role::gamma] && !is(Fault::gamma_ignored);
-    Real gain = with_gamma ? static_cast<Real>(read(*in_[Role::gamma], parameter)) : 1;
-    if (with_gamma && (spec_.profile.gain_offset || is(Fault::unit_offset_added))) {
-      gain = 1 + gain;
-      if (is(Fault::unit_offset_rounded)) gain = static_cast<Real>(rounded(in_[Role::gamma]->format, static_cast<double>(gain)));
-    }
-    const bool with_beta = in_[Role::beta] && !is(Fault::beta_ignored);
-    const Real bias = with_beta ? static_cast<Real>(read(*in_[Role::beta], parameter)) : 0;
-    if (is(Fault::beta_before_gain) && with_beta) return (v + bias) * gain;
-    if (with_gamma) v *= gain;
-    return with_beta ? v + bias : v;
-  }
-
-  void give(std::int64_t g, std::size_t count, const Moments& s, Real rstd) {
-    if (out_[Role::mean])
-      write(*out_[Role::mean], g, static_cast<double>(is(Fault::mean_without_last) ? s.mean * static_cast<Real>(0.875) : s.mean));
-    if (out_[Role::rstd]) write(*out_[Role::rstd], g, static_cast<double>(is(Fault::rstd_is_variance) ? s.variance : rstd));
-    auto weight = static_cast<Real>(spec_.momentum);
-    const bool of_old = (spec_.profile.momentum == Momentum::weight_of_old) != is(Fault::momentum_swapped);
-    if (of_old) weight = 1 - weight;
-    const auto n = static_cast<Real>(count);
-    bool unbiased = spec_.profile.running_variance == Estimator::unbiased;
-    if (is(Fault::running_ignored_estimator)) unbiased = !unbiased && count > 1;
-    if (is(Fault::one_value_running_unguarded)) unbiased = true;
-    const auto update = [&](Role role, Real taken) {
-      if (!out_[role]) return;
-      const auto old = static_cast<Real>(read(reading(*out_[role]), g));
-      write(*out_[role], g, static_cast<double>((1 - weight) * old + weight * taken));
-    };
-    const Real variance = unbiased ? s.over_n * n / (n - 1) : s.over_n;
-    update(Role::running_mean, is(Fault::running_in_one_buffer) ? variance : s.mean);
-    update(Role::running_variance, variance);
-  }
-
-  void empty_batch() {
-    for (const Role role : {Role::running_mean, Role::running_variance}) {
-      if (!out_[role]) continue;
-      for (std::int64_t g = 0; g < count_of(out_[role]->shape); ++g) write(*out_[role], g, std::numeric_limits<double>::quiet_NaN());
-    }
-  }
-
-  void misbehave(std::int64_t n, const std::vector<std::int64_t>& to) {
-    const View& y = *out_[Role::y];
-    if (n == 0) return;
-    const std::int64_t last = *std::max_element(to.begin(), to.end());
-    if (is(Fault::writes_beyond) && n % 4 != 0) write(y, last + 1, 0);
-    if (is(Fault::writes_before)) write(y, -1, 0);
-    if (is(Fault::writes_input)) const_cast<std::byte*>(in_[Role::x]->data)[0] = std::byte{0};
-  }
-
-  const Spec& spec_;
-  const OpInfo& op_;
-  const ByRole<ConstView>& in_;
-  const ByRole<View>& out_;
-  const Recipe& recipe_;
-  std::vector<Real> values_;
-  std::int64_t parameters_ = 1;
-  Real last_mean_ = 0;
-};
+template <class T, class Byte>
+T number_at(const BasicView<Byte>& view, std::int64_t offset) {
+  return static_cast<T>(value_of(view.format, load(view.format, view.data + offset * info(view.format).bytes())));
+}
 
 }  // namespace
 
-Status normalize_plainly(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, const Recipe& recipe) {
-  if (spec.op == Op::weight_norm || !outputs[Role::y]) return {Code::bad_parameter, "weight_norm, or a call without y"};
-  if (inputs[Role::x]->format == Format::f64) return Kernel<double>(spec, inputs, outputs, recipe).run();
-  return Kernel<float>(spec, inputs, outputs, recipe).run();
+template <class T>
+void Kernel<T>::normalize() {
+  const Membership m = grouping();
+  groups_.resize(static_cast<std::size_t>(m.groups));
+  for (std::size_t i = 0; i < m.group.size(); ++i) {
+    groups_[static_cast<std::size_t>(m.group[i])].push_back({static_cast<std::int64_t>(i), m.parameter[i], m.group[i]});
+  }
+  for (const Places& members : groups_) {
+    if (!members.empty()) group(members);
+  }
+  finish();
+}
+
+template <class T>
+Membership Kernel<T>::grouping() const {
+  Case shape_only;
+  shape_only.spec = spec();
+  shape_only.inputs[Role::x] = tensor_of(Role::x, format(Role::x), shape());
+  return membership(shape_only);
+}
+
+template <class T>
+void Kernel<T>::group(const Places& group) {
+  const std::int64_t g = group.front().group;
+  const Values x = gather(group);  // all of it, before y may replace it
+  const Statistics<T> s = statistics(op_.given_statistics ? Values() : sample(group), g);
+  store_statistics(s, x, g);
+  apply(x, s, group);
+  update(s, g);
+}
+
+template <class T>
+auto Kernel<T>::gather(const Places& group) const -> Values {
+  Values x(group.size());
+  std::transform(group.begin(), group.end(), x.begin(), [this](const Place& at) {
+    const T value = read(Role::x, at.element);
+    return given(Role::residual) ? rounded(format(Role::x), value + read(Role::residual, at.element)) : value;
+  });
+  return x;
+}
+
+template <class T>
+Statistics<T> Kernel<T>::statistics(const Values& x, std::int64_t g) {
+  using enum Arithmetic::Algorithm;
+  Statistics<T> s;
+  if (op_.given_statistics) {
+    s.mean = read(Role::mean, g);
+    s.variance = variance(read(Role::variance, g));
+  } else {
+    s = method_.algorithm == single_pass ? this->single_pass(x) : method_.algorithm == welford ? this->welford(x) : this->two_pass(x);
+    const bool unbiased = op_.centred && profile().variance == Estimator::unbiased;
+    s.variance = variance(s.squares / (unbiased ? s.n - 1 : s.n));
+  }
+  s.rstd = rstd(s.variance);
+  return s;
+}
+
+template <class T>
+Statistics<T> Kernel<T>::two_pass(const Values& x) {
+  Statistics<T> s;
+  s.n = count(x.size());
+  if (op_.centred) s.mean = sum(x) / s.n;
+  s.squares = squares_about(x, s.mean);
+  return s;
+}
+
+template <class T>
+Statistics<T> Kernel<T>::single_pass(const Values& x) {
+  Statistics<T> s;
+  s.n = count(x.size());
+  Values terms(x.size());
+  std::transform(x.begin(), x.end(), terms.begin(), [this](T value) { return square(value); });
+  s.squares = sum(terms);
+  if (!op_.centred) return s;
+  s.mean = sum(x) / s.n;
+  s.squares = (s.squares / s.n - square(s.mean)) * s.n;
+  return s;
+}
+
+template <class T>
+Statistics<T> Kernel<T>::welford(const Values& x) {
+  if (!op_.centred) return two_pass(x);
+  Statistics<T> s;
+  s.n = count(x.size());
+  s.mean = x.front();
+  for (std::size_t k = 1; k < x.size(); ++k) {
+    const T before = x[k] - s.mean;
+    s.mean = add(s.mean, before / static_cast<T>(k + 1));
+    s.squares = add(s.squares, before * (x[k] - s.mean));
+  }
+  return s;
+}
+
+template <class T>
+T Kernel<T>::sum(const Values& terms) {
+  Values partial(method_.lanes, T{-0.0});
+  for (std::size_t k = 0; k < terms.size(); ++k) partial[k % method_.lanes] = add(partial[k % method_.lanes], terms[k]);
+  for (std::size_t half = method_.lanes / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) partial[lane] = add(partial[lane], partial[lane + half]);
+  }
+  return partial[0];
+}
+
+template <class T>
+T Kernel<T>::squares_about(const Values& x, T mean) {
+  Values terms(x.size());
+  std::transform(x.begin(), x.end(), terms.begin(), [this, mean](T value) { return square(deviation(value, mean)); });
+  return sum(terms);
+}
+
+template <class T>
+T Kernel<T>::rstd(T variance) const {
+  const bool outside = profile().epsilon_placement == EpsilonPlacement::outside;
+  return 1 / (outside ? std::sqrt(variance) + epsilon() : std::sqrt(variance + epsilon()));
+}
+
+template <class T>
+void Kernel<T>::store_statistics(const Statistics<T>& s, const Values& /*x*/, std::int64_t g) {
+  if (wanted(Role::mean)) put(Role::mean, g, s.mean);
+  if (wanted(Role::rstd)) put(Role::rstd, g, s.rstd);
+}
+
+template <class T>
+void Kernel<T>::apply(const Values& x, const Statistics<T>& s, const Places& group) {
+  for (std::size_t k = 0; k < group.size(); ++k) {
+    if (wanted(Role::sum)) put(Role::sum, group[k].element, x[k]);
+    put(Role::y, group[k].element, restyle(standardize(x[k], s), group[k]));
+  }
+}
+
+template <class T>
+T Kernel<T>::restyle(T xhat, const Place& at) const {
+  T y = profile().cast_before_gain ? rounded(format(Role::y), xhat) : xhat;
+  if (given(Role::gamma)) y *= gain(at.parameter);
+  if (given(Role::beta)) y += bias(at.parameter);
+  return y;
+}
+
+template <class T>
+T Kernel<T>::gain(std::int64_t parameter) const {
+  const T gamma = read(Role::gamma, parameter);
+  return profile().gain_offset ? 1 + gamma : gamma;
+}
+
+template <class T>
+void Kernel<T>::update(const Statistics<T>& s, std::int64_t g) {
+  if (wanted(Role::running_mean)) blend(Role::running_mean, g, s.mean);
+  // The unbiased variance of one value is 0/0; what is known stays.
+  const bool known = groups_[static_cast<std::size_t>(g)].size() > 1 || profile().running_variance == Estimator::biased;
+  if (wanted(Role::running_variance) && known) blend(Role::running_variance, g, running_variance(s));
+}
+
+template <class T>
+T Kernel<T>::running_variance(const Statistics<T>& s) const {
+  return s.squares / (profile().running_variance == Estimator::unbiased ? s.n - 1 : s.n);
+}
+
+template <class T>
+void Kernel<T>::blend(Role role, std::int64_t g, T value) {
+  const T momentum = static_cast<T>(spec().momentum);
+  const T complement = static_cast<T>(1 - spec().momentum);
+  const bool of_new = profile().momentum == Momentum::weight_of_new;
+  put(role, g, (of_new ? complement : momentum) * old(role, g) + (of_new ? momentum : complement) * value);
+}
+
+template <class T>
+std::int64_t Kernel<T>::offset(Role role, std::int64_t element) const {
+  return given(role) ? offset_in(*call_.inputs[role], element) : offset_in(*call_.outputs[role], element);
+}
+
+template <class T>
+T Kernel<T>::read(Role role, std::int64_t element) const {
+  return number_at<T>(*call_.inputs[role], offset(role, element));
+}
+
+template <class T>
+T Kernel<T>::old(Role role, std::int64_t element) const {
+  return number_at<T>(*call_.outputs[role], offset(role, element));
+}
+
+template <class T>
+void Kernel<T>::put(Role role, std::int64_t element, T value) {
+  store_at(role, offset(role, element), value);
+}
+
+template <class T>
+void Kernel<T>::store_at(Role role, std::int64_t offset, T value) {
+  const View& view = *call_.outputs[role];
+  store(view.format, nearest_bits(view.format, static_cast<double>(value)), view.data + offset * info(view.format).bytes());
+}
+
+template <class T>
+std::int64_t Kernel<T>::size(Role role) const {
+  return given(role) ? elements_of(*call_.inputs[role]) : elements_of(*call_.outputs[role]);
+}
+
+template class Kernel<float>;
+template class Kernel<double>;
+
+Status check(const Call& call) {
+  if (call.spec.op == Op::weight_norm) return {Code::bad_parameter, "weight_norm is not among the ops of a subject"};
+  if (call.spec.profile.residual_sum == ResidualSum::exact) return {Code::bad_parameter, "x + residual is rounded here"};
+  if (!call.outputs[Role::y]) return {Code::bad_parameter, "a call without y"};
+  return {};
+}
+
+namespace {
+
+template <Arithmetic::Algorithm algorithm, std::size_t lanes>
+Status honest(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
+  return run<Kernel>({spec, inputs, outputs}, {algorithm, lanes});
+}
+
+}  // namespace
+
+const std::vector<BuiltIn>& honest_kernels() {
+  using enum Arithmetic::Algorithm;
+  static const std::string by_design = " bitwise=batch_independence,alignment,scale_invariance";
+  // `compute` and `accumulate` are not among the words: f32, and f64 for f64.
+  static const std::vector<BuiltIn> kernels{
+      {"plain", "two passes, one loop a sum", "algorithm=two_pass depth=n-1" + by_design, honest<two_pass, 1>},
+      {"blocked", "two passes, 16 sums side by side", "algorithm=two_pass depth=n/16" + by_design, honest<two_pass, 16>},
+      {"welford", "one pass, Welford's update", "algorithm=welford depth=n-1" + by_design, honest<welford, 1>},
+  };
+  return kernels;
 }
 
 }  // namespace norma::properties

@@ -1,94 +1,132 @@
-// A plain implementation of every op, with places where it can be broken.
+// One plain implementation of every op of subject.h, in steps that can be replaced one by one: an honest subject replaces none of them,
+// a mutant one.
+//
+// All arithmetic is in T, which is double where x is f64 and float otherwise, in the order that Method says; elements are rounded to their
+// tensor's format once, when they are stored. A sum starts at −0, the neutral element of addition, so that signs of zeros are those of IEEE
+// 754.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
+#include "norma/case.h"
 #include "norma/harness.h"
+
+#ifdef __FAST_MATH__
+#error "a kernel whose compiler reorders it does not compute what it declares"
+#endif
 
 namespace norma::properties {
 
-// What is wrong with a mutant: one thing. What each is about, and who was bitten by it, is said in the table of mutants.cc.
-enum class Fault : std::uint8_t {
-  none,
-  // which elements
-  stride_ignored,
-  y_stride_ignored,
-  wrong_axis,
-  groups_swapped,
-  whole_batch,
-  row_leak,
-  stale_mean,
-  tail_dropped,
-  tail_dropped_in_variance,
-  tail_counted_twice,
-  padded_count,
-  partials_dropped,
-  size_band,
-  index_overflow,
-  // which parameter
-  parameter_off_by_one,
-  parameter_not_broadcast,
-  gamma_ignored,
-  beta_ignored,
-  beta_before_gain,
-  unit_offset_added,
-  unit_offset_rounded,
-  // which formula
-  epsilon_outside,
-  epsilon_maximum,
-  epsilon_floored,
-  epsilon_fixed,
-  epsilon_lost,
-  variance_unbiased,
-  variance_cut,
-  folded_offset,
-  blocks_merged_plainly,
-  no_root,
-  mean_not_subtracted,
-  mean_subtracted,
-  cast_before_gain,
-  clipped,
-  running_ignored_estimator,
-  momentum_swapped,
-  running_in_one_buffer,
-  normalizes_by_running,
-  rstd_is_variance,
-  mean_without_last,
-  one_value_unguarded,
-  one_value_running_unguarded,
-  empty_unguarded,
-  // which arithmetic
-  count_f16,
-  epsilon_f16,
-  single_pass,
-  accumulates_f16,
-  accumulates_bf16,
-  squares_f16,
-  rstd_bf16,
-  rstd_approximate,
-  mean_rounded,
-  variance_f16,
-  flushes_subnormals,
-  zero_unsigned,
-  nan_swallowed,
-  order_of_rows,
-  order_of_address,
-  order_of_calls,
-  // which memory
-  writes_beyond,
-  writes_before,
-  writes_input,
-  leaves_last,
-  reads_after_writing,
-  crashes_at_one,
-};
-
-// How the honest part computes.
-struct Recipe {
+struct Method {
   Arithmetic::Algorithm algorithm = Arithmetic::Algorithm::two_pass;
-  int lanes = 1;  // partial sums
-  Fault fault = Fault::none;
+  std::size_t lanes = 1;  // partial sums, a power of two; welford has one
 };
 
-// The outputs of BuiltIn::normalize, computed in f32 (f64 where x is).
-Status normalize_plainly(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, const Recipe& recipe);
+struct Call {
+  Spec spec;
+  ByRole<ConstView> inputs;
+  ByRole<View> outputs;
+};
+
+// An element of x: its number, and those of its gain and bias and of the statistics of its group.
+struct Place {
+  std::int64_t element = 0, parameter = 0, group = 0;
+};
+using Places = std::vector<Place>;
+
+// A number as a format holds it.
+template <class T>
+T rounded(Format format, T value) {
+  return static_cast<T>(value_of(format, nearest_bits(format, static_cast<double>(value))));
+}
+
+template <class T>
+struct Statistics {
+  T n{};
+  T mean{};      // zero in rms_norm
+  T squares{};   // Σ(x − μ)², or Σx²
+  T variance{};  // what stands under the root beside ε
+  T rstd{};
+};
+
+template <class T>
+class Kernel {
+ public:
+  using Values = std::vector<T>;
+
+  Kernel(Call call, const Method& method) : call_(std::move(call)), method_(method), op_(info(call_.spec.op)) {}
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  virtual ~Kernel() = default;
+  void normalize();
+
+ protected:
+  // The steps, in the order in which they are taken.
+  [[nodiscard]] virtual Membership grouping() const;
+  virtual void group(const Places& group);
+  [[nodiscard]] virtual Values sample(const Places& group) { return gather(group); }  // what the statistics of a group are made of
+  [[nodiscard]] virtual Statistics<T> statistics(const Values& x, std::int64_t g);
+  [[nodiscard]] virtual T count(std::size_t n) const { return static_cast<T>(n); }
+  [[nodiscard]] virtual T sum(const Values& terms);
+  [[nodiscard]] virtual T squares_about(const Values& x, T mean);
+  [[nodiscard]] virtual T add(T a, T b) const { return a + b; }
+  [[nodiscard]] virtual T square(T deviation) const { return deviation * deviation; }
+  [[nodiscard]] virtual T variance(T value) const { return value; }
+  [[nodiscard]] virtual T rstd(T variance) const;
+  virtual void store_statistics(const Statistics<T>& s, const Values& x, std::int64_t g);
+  virtual void apply(const Values& x, const Statistics<T>& s, const Places& group);
+  [[nodiscard]] virtual T deviation(T x, T mean) const { return op_.centred ? x - mean : x; }
+  [[nodiscard]] virtual T standardize(T x, const Statistics<T>& s) const { return deviation(x, s.mean) * s.rstd; }
+  [[nodiscard]] virtual T restyle(T xhat, const Place& at) const;
+  [[nodiscard]] virtual T gain(std::int64_t parameter) const;
+  [[nodiscard]] virtual T bias(std::int64_t parameter) const { return read(Role::beta, parameter); }
+  virtual void update(const Statistics<T>& s, std::int64_t g);
+  [[nodiscard]] virtual T running_variance(const Statistics<T>& s) const;
+  virtual void finish() {}
+  // What they read and write: elements by their number in logical order.
+  [[nodiscard]] virtual std::int64_t offset(Role role, std::int64_t element) const;
+  [[nodiscard]] virtual T read(Role role, std::int64_t element) const;
+  virtual void put(Role role, std::int64_t element, T value);
+
+  // What steps are made of.
+  [[nodiscard]] bool given(Role role) const { return call_.inputs[role].has_value(); }
+  [[nodiscard]] bool wanted(Role role) const { return call_.outputs[role].has_value(); }
+  [[nodiscard]] const Spec& spec() const { return call_.spec; }
+  [[nodiscard]] const Profile& profile() const { return call_.spec.profile; }
+  [[nodiscard]] const Shape& shape() const { return call_.inputs[Role::x]->shape; }
+  [[nodiscard]] Format format(Role role) const { return given(role) ? call_.inputs[role]->format : call_.outputs[role]->format; }
+  [[nodiscard]] std::int64_t size(Role role) const;            // elements of a tensor
+  [[nodiscard]] T old(Role role, std::int64_t element) const;  // what an output holds
+  [[nodiscard]] T epsilon() const { return static_cast<T>(call_.spec.effective_epsilon()); }
+  [[nodiscard]] Values gather(const Places& group) const;  // x, or x + residual rounded to the format of x
+  [[nodiscard]] Statistics<T> two_pass(const Values& x);
+  [[nodiscard]] Statistics<T> single_pass(const Values& x);
+  [[nodiscard]] Statistics<T> welford(const Values& x);
+  void store_at(Role role, std::int64_t offset, T value);
+  void blend(Role role, std::int64_t g, T value);
+
+  Call call_;
+  Method method_;
+  const OpInfo& op_;
+  std::vector<Places> groups_;
+};
+
+extern template class Kernel<float>;
+extern template class Kernel<double>;
+
+// Whether this is a call that the kernel does.
+[[nodiscard]] Status check(const Call& call);
+
+template <template <class> class K>
+Status run(Call call, const Method& method = {}) {
+  if (Status s = check(call); !s.ok()) return s;
+  if (call.inputs[Role::x]->format == Format::f64) {
+    K<double>(std::move(call), method).normalize();
+  } else {
+    K<float>(std::move(call), method).normalize();
+  }
+  return {};
+}
 
 }  // namespace norma::properties

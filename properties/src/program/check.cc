@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "matrix.h"
 #include "program.h"
 #include "report.h"
 #include "settings.h"
@@ -23,6 +24,7 @@ struct Options {
   std::vector<std::string> laws, ops, dtypes;
   std::int64_t cases = 200;
   std::uint64_t seed = 1;
+  std::int64_t seeds = 1;
   std::string shard = "1/1";
   std::string one_case;
   double seconds = 2;
@@ -77,6 +79,7 @@ int run(const Options& options) {
   if (!writable.ok()) return fail(writable);
   properties::Limits limits;
   limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1000));
+  if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.json);
   Result<std::unique_ptr<properties::Subject>> subject = start_subject(options.subject, limits);
   if (!subject.ok()) {
     (void)fail(subject.status());
@@ -111,7 +114,9 @@ void add_check(CLI::App& app, Command& chosen) {
       "  norma check ./libkernel.so --op layer_norm --dtype f32,bf16     (norma/subject.h, properties/examples/subject.c)\n"
       "  norma check 'exec:python3 kernel.py'                            (properties/examples/subject.py)");
   const auto options = std::make_shared<Options>();
-  command->add_option("SUBJECT", options->subject, "simd (the default), reference, mutant:NAME, a shared library, or exec:COMMAND");
+  command->add_option(
+      "SUBJECT", options->subject,
+      "simd (the default), reference, mutant:NAME, a shared library, or exec:COMMAND; mutant:all for which law finds which mutant");
   command->add_option("--law", options->laws, "only these laws")->delimiter(',')->allow_extra_args(false)->type_name("SLUG,...");
   command->add_option("--op", options->ops, "only these ops")->delimiter(',')->allow_extra_args(false)->type_name("OP,...");
   command->add_option("--dtype", options->dtypes, "only these formats of x")
@@ -120,6 +125,9 @@ void add_check(CLI::App& app, Command& chosen) {
       ->type_name("NAME,...");
   command->add_option("--cases", options->cases, "generated cases a law; 200")->type_name("N")->check(CLI::Range(1, 1'000'000'000));
   command->add_option("--seed", options->seed, "another seed, other cases; 1")->type_name("N");
+  command->add_option("--seeds", options->seeds, "of mutant:all: so many seeds, from --seed on; 1")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
   command->add_option("--shard", options->shard, "only the I-th of N shares of the cases")->type_name("I/N");
   command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
   command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
