@@ -126,10 +126,12 @@ void add_check(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("check", "Searches for inputs on which an implementation breaks a law or leaves its bound");
   command->footer(
       "  norma check simd --cases 1000\n"
+      "  norma check onednn --op batch_norm                             (or pytorch, onnxruntime, numpy)\n"
       "  norma check ./libkernel.so --op layer_norm --dtype f32,bf16     (norma/subject.h, properties/examples/subject.c)\n"
       "  norma check 'exec:python3 kernel.py'                            (properties/examples/subject.py)");
   const auto options = std::make_shared<Options>();
-  command->add_option("SUBJECT", options->subject, "simd (the default), reference, mutant:NAME, a shared library, or exec:COMMAND");
+  command->add_option("SUBJECT", options->subject,
+                      "simd (the default), a name of norma list subjects, mutant:NAME, a shared library, or exec:COMMAND");
   command->add_option("--law", options->laws, "only these laws")->delimiter(',')->allow_extra_args(false)->type_name("SLUG,...");
   command->add_option("--op", options->ops, "only these ops")->delimiter(',')->allow_extra_args(false)->type_name("OP,...");
   command->add_option("--dtype", options->dtypes, "only these formats of x")
