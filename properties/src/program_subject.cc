@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -39,7 +40,7 @@ class Program final : public Subject {
     TensorFile hello;
     hello.metadata["op"] = "hello";
     TensorFile reply;
-    const Reply r = exchange(hello, reply, std::chrono::milliseconds(20'000));  // an interpreter with its packages
+    const Reply r = exchange(hello, reply, launch_time());
     if (r.kind != Reply::Kind::ok) return {Code::io_error, command_ + ": " + r.what};
     if (const auto it = reply.metadata.find("name"); it != reply.metadata.end()) name_ = printable(it->second);
     const auto profile = reply.metadata.find("profile");
@@ -59,7 +60,7 @@ class Program final : public Subject {
       if (Status status = start(); !status.ok()) return {Reply::Kind::crashed, status.message, {}};
       TensorFile hello, answer;
       hello.metadata["op"] = "hello";
-      if (Reply r = exchange(hello, answer, std::chrono::milliseconds(20'000)); r.kind != Reply::Kind::ok) return r;
+      if (Reply r = exchange(hello, answer, launch_time()); r.kind != Reply::Kind::ok) return r;
     }
     TensorFile request = request_of(c), reply;
     if (Reply r = exchange(request, reply, limits_.time); r.kind != Reply::Kind::ok) return r;
@@ -87,6 +88,8 @@ class Program final : public Subject {
   }
 
  private:
+  // An interpreter with its packages.
+  [[nodiscard]] std::chrono::milliseconds launch_time() const { return std::max(std::chrono::milliseconds(20'000), limits_.time); }
   static std::string name_of(Role role) { return std::string(norma::name(role)); }
 
   static TensorFile request_of(const Case& c) {

@@ -66,8 +66,6 @@ def textbook(call, x, t):
         outputs["rstd"] = (1 / np.sqrt(variance + epsilon)).reshape(leading)
     if "running_mean" in call["want"]:
         n = x.size // shape[axis]
-        if n == 0:
-            raise Unsupported("no running statistics of an empty batch")
         new = variance if "running_biased" in call else variance * x.dtype.type(n / (n - 1) if n > 1 else np.nan)
         weight = x.dtype.type(1 - call["momentum"] if "momentum_of_old" in call else call["momentum"])
         for role, value in (("running_mean", mean), ("running_variance", new)):

@@ -75,12 +75,17 @@ def batch_norm_training(call, x, gamma, beta, t):
     running = t.get("running_mean"), t.get("running_variance")
     if running[0] is not None:
         protocol.refuse(call, "running_biased", "momentum_of_old")
-    if call["want"] == {"y"}:
-        return {"y": F.batch_norm(x, None, None, gamma, beta, True, call["momentum"], call["epsilon"])}
+    outputs = {"running_mean": running[0], "running_variance": running[1]}
+    if call["want"].isdisjoint({"mean", "rstd"}):
+        outputs["y"] = F.batch_norm(x, *running, gamma, beta, True, call["momentum"], call["epsilon"])
+        return outputs
+    # What F.batch_norm calls, after it has looked at the size.
     if x.numel() == x.shape[1]:
-        raise Unsupported("Expected more than 1 value per channel when training")  # as F.batch_norm says
-    y, mean, rstd = torch.native_batch_norm(x, gamma, beta, *running, True, call["momentum"], call["epsilon"])
-    return {"y": y, "mean": mean, "rstd": rstd, "running_mean": running[0], "running_variance": running[1]}
+        raise Unsupported("Expected more than 1 value per channel when training")
+    outputs["y"], outputs["mean"], outputs["rstd"] = torch.native_batch_norm(
+        x, gamma, beta, *running, True, call["momentum"], call["epsilon"]
+    )
+    return outputs
 
 
 def batch_norm_inference(call, x, gamma, beta, t):
@@ -93,7 +98,7 @@ def group_norm(call, x, gamma, beta, t):
     cases, channels, *positions = x.shape
     positions = math.prod(positions)
     y, mean, rstd = torch.native_group_norm(x, gamma, beta, cases, channels, positions, call["groups"], call["epsilon"])
-    return {"y": y, "mean": mean.reshape(cases, -1), "rstd": rstd.reshape(cases, -1)}
+    return {"y": y, "mean": mean.reshape(cases, call["groups"]), "rstd": rstd.reshape(cases, call["groups"])}
 
 
 def instance_norm(call, x, gamma, beta, t):
