@@ -15,53 +15,81 @@ constexpr std::pair<std::string_view, Arithmetic::Algorithm> algorithms[] = {
 
 Status bad(std::string_view word) { return {Code::bad_parameter, "profile: " + quote(word) + " is nothing that norma/subject.h knows"}; }
 
+// Whether the word says something that is known.
+bool apply(std::string_view word, Arithmetic& a) {
+  const std::string_view key = word.substr(0, word.find('='));
+  std::string_view value = word.substr(std::min(word.size(), key.size() + 1));
+  if (word == "compute=x") {
+    a.compute_x = true, a.compute.reset();
+  } else if (key == "compute" || key == "accumulate") {
+    const std::optional<Format> format = format_named(value);
+    if (!format || info(*format).width < 16) return false;
+    (key == "compute" ? a.compute : a.accumulate) = format;
+    if (key == "compute") a.compute_x = false;
+  } else if (key == "algorithm") {
+    const auto* it = std::find_if(std::begin(algorithms), std::end(algorithms), [&](const auto& known) { return known.first == value; });
+    if (it == std::end(algorithms)) return false;
+    a.algorithm = it->second;
+  } else if (key == "depth" && value == "n-1") {
+    a.depth = Arithmetic::Depth::sequential;
+  } else if (key == "depth" && value == "pairwise") {
+    a.depth = Arithmetic::Depth::pairwise;
+  } else if (key == "depth" && value.starts_with("n/")) {
+    a.depth = Arithmetic::Depth::lanes;
+    const char* end = value.data() + value.size();
+    const auto [stop, error] = std::from_chars(value.data() + 2, end, a.lanes);
+    if (error != std::errc() || stop != end || a.lanes < 1 || a.lanes > 1 << 20) return false;
+  } else if (key == "bitwise") {
+    while (!value.empty()) {
+      const std::string_view law = value.substr(0, value.find(','));
+      value.remove_prefix(std::min(value.size(), law.size() + 1));
+      a.bitwise.emplace_back(law);
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool Arithmetic::to_the_bit(std::string_view law) const { return std::find(bitwise.begin(), bitwise.end(), law) != bitwise.end(); }
 
+const Arithmetic& Arithmetic::of(Op op) const {
+  const auto it = std::find_if(others.begin(), others.end(), [op](const Arithmetic& a) { return a.only == op; });
+  return it == others.end() ? *this : *it;
+}
+
 Result<Arithmetic> parse_arithmetic(std::string_view words) {
-  Arithmetic a;
+  Arithmetic all;
   while (!words.empty()) {
     const std::string_view word = words.substr(0, words.find(' '));
     words.remove_prefix(std::min(words.size(), word.size() + 1));
     if (word.empty()) continue;
-    const std::string_view key = word.substr(0, word.find('='));
-    std::string_view value = word.substr(std::min(word.size(), key.size() + 1));
-    if (key == "compute" || key == "accumulate") {
-      const std::optional<Format> format = format_named(value);
-      if (!format || info(*format).width < 16) return bad(word);
-      (key == "compute" ? a.compute : a.accumulate) = format;
-    } else if (key == "algorithm") {
-      const auto* it = std::find_if(std::begin(algorithms), std::end(algorithms), [&](const auto& known) { return known.first == value; });
-      if (it == std::end(algorithms)) return bad(word);
-      a.algorithm = it->second;
-    } else if (key == "depth" && value == "n-1") {
-      a.depth = Arithmetic::Depth::sequential;
-    } else if (key == "depth" && value == "pairwise") {
-      a.depth = Arithmetic::Depth::pairwise;
-    } else if (key == "depth" && value.starts_with("n/")) {
-      a.depth = Arithmetic::Depth::lanes;
-      const char* end = value.data() + value.size();
-      const auto [stop, error] = std::from_chars(value.data() + 2, end, a.lanes);
-      if (error != std::errc() || stop != end || a.lanes < 1 || a.lanes > 1 << 20) return bad(word);
-    } else if (key == "bitwise") {
-      while (!value.empty()) {
-        const std::string_view law = value.substr(0, value.find(','));
-        value.remove_prefix(std::min(value.size(), law.size() + 1));
-        a.bitwise.emplace_back(law);
+    const std::size_t colon = word.find(':');
+    bool known = false;
+    if (colon == std::string_view::npos) {
+      known = apply(word, all);
+    } else if (const std::optional<Op> op = op_named(word.substr(0, colon)); op && !word.substr(colon).starts_with(":bitwise=")) {
+      if (all.of(*op).only != op) {
+        Arithmetic other = all;
+        other.only = op, other.others.clear();
+        all.others.push_back(std::move(other));
       }
-    } else {
-      return bad(word);
+      known = apply(word.substr(colon + 1), const_cast<Arithmetic&>(all.of(*op)));
     }
+    if (!known) return bad(word);
   }
-  return a;
+  return all;
 }
 
 std::string to_words(const Arithmetic& a) {
+  const std::string of = a.only ? std::string(info(*a.only).name) + ":" : "";
   std::string words;
   const auto add = [&](std::string_view key, std::string_view value) {
-    words += (words.empty() ? "" : " ") + std::string(key) + "=" + std::string(value);
+    words += (words.empty() ? "" : " ") + of + std::string(key) + "=" + std::string(value);
   };
+  if (a.compute_x) add("compute", "x");
   if (a.compute) add("compute", info(*a.compute).name);
   if (a.accumulate) add("accumulate", info(*a.accumulate).name);
   for (const auto& [name, algorithm] : algorithms) {
@@ -74,7 +102,8 @@ std::string to_words(const Arithmetic& a) {
   }
   std::string laws;
   for (const std::string& law : a.bitwise) laws += (laws.empty() ? "" : ",") + law;
-  if (!laws.empty()) add("bitwise", laws);
+  if (!laws.empty() && !a.only) add("bitwise", laws);
+  for (const Arithmetic& other : a.others) words += " " + to_words(other);
   return words;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,8 +61,9 @@ ssize_t write_quietly(int fd, const std::byte* data, std::size_t size) {
     sigwait(&awaited, &signal);
     if (signal == SIGHUP) kill(0, SIGKILL);
   }
-  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-  signal(WTERMSIG(status), SIG_DFL);
+  if (WIFEXITED(status)) syscall(SYS_exit_group, WEXITSTATUS(status));  // _exit, which no library may refer to: this is its child
+  constexpr struct sigaction usual {};
+  sigaction(WTERMSIG(status), &usual, nullptr);
   kill(getpid(), WTERMSIG(status));
   vanish();
 }

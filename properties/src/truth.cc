@@ -38,6 +38,8 @@ struct GroupFacts {
   double n = 0;
   double magnitude = 0, squares = 0, largest = 0;  // Σ|x|, Σx², max|x|
   double mean = 0, variance = 0;                   // that the op uses, before epsilon
+  double first = 0;
+  bool flat = true;  // all elements are equal
 };
 
 class Bounds {
@@ -46,7 +48,7 @@ class Bounds {
       : case_(c),
         op_(info(c.spec.op)),
         arithmetic_(a),
-        compute_(a.compute.value_or(c.x().format == Format::f64 ? Format::f64 : Format::f32)),
+        compute_(a.compute_x ? c.x().format : a.compute.value_or(c.x().format == Format::f64 ? Format::f64 : Format::f32)),
         u_(unit_roundoff(compute_)),
         eta_(std::ldexp(1.0, info(compute_).min_exponent() - info(compute_).fraction_bits())),
         u_sum_(unit_roundoff(a.accumulate.value_or(compute_))) {}
@@ -77,7 +79,9 @@ class Bounds {
     const double mean_square = g.squares / g.n;
     const double a = g.magnitude / g.n;
     const bool welford = arithmetic_.algorithm == Arithmetic::Algorithm::welford && op_.centred;
-    const double d = op_.centred ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a + eta_ : 0;
+    // The first update takes in the whole of x, and no later one moves it.
+    const bool exact = welford && g.flat && unit_roundoff(case_.x().format) >= std::max(u_, u_sum_);
+    const double d = op_.centred && !exact ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a + eta_ : 0;
     k.of_mean = d;
     k.relative = gamma_of(depth * u_sum_ + 9 * u_);
     const double v = k.root * k.root;
@@ -88,7 +92,7 @@ class Bounds {
     double lost = 0;
     if (arithmetic_.algorithm == Arithmetic::Algorithm::single_pass && op_.centred) {
       lost = gamma_of((depth + 4) * u_sum_) * (mean_square + g.mean * g.mean);
-    } else if (welford) {
+    } else if (welford && !exact) {
       const double step = gamma_of((4 * depth + 9) * u_sum_);
       lost = step * sigma * std::sqrt(std::max(g.variance, 0.0) + a * a) + step * step * a * a;
     }
@@ -162,6 +166,8 @@ std::vector<GroupFacts> facts_of(const Case& c, const Membership& m) {
     GroupFacts& g = groups[static_cast<std::size_t>(m.group[static_cast<std::size_t>(i)])];
     double x = value_at(c.x(), i);
     if (c.inputs[Role::residual]) x += value_at(*c.inputs[Role::residual], i);
+    g.flat = g.flat && !c.inputs[Role::residual] && (g.n == 0 || x == g.first);
+    if (g.n == 0) g.first = x;
     g.n += 1;
     g.magnitude += std::fabs(x);
     g.squares += x * x;
@@ -172,7 +178,8 @@ std::vector<GroupFacts> facts_of(const Case& c, const Membership& m) {
 
 }  // namespace
 
-Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole<Tensor>* got) {
+Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<Tensor>* got) {
+  const Arithmetic& arithmetic = declared.of(c.spec.op);
   const Membership m = membership(c);
   const OpInfo& op = info(c.spec.op);
   Truth truth;

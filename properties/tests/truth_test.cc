@@ -91,5 +91,41 @@ TEST(Truth, StatisticsAreBoundedToo) {
   }
 }
 
+// Of one op another arithmetic than of the others; what is said of it reads back.
+TEST(Truth, ArithmeticMayDependOnTheOp) {
+  const Result<Arithmetic> a = parse_arithmetic("compute=x algorithm=welford batch_norm_training:algorithm=two_pass");
+  ASSERT_TRUE(a.ok()) << a.status().message;
+  EXPECT_EQ(a->of(Op::layer_norm).algorithm, Arithmetic::Algorithm::welford);
+  EXPECT_EQ(a->of(Op::batch_norm_training).algorithm, Arithmetic::Algorithm::two_pass);
+  EXPECT_TRUE(a->of(Op::batch_norm_training).compute_x);
+  EXPECT_EQ(to_words(*parse_arithmetic(to_words(*a))), to_words(*a));
+  for (const std::string words : {"batch_norm:depth=n-1", "layer_norm:bitwise=alignment", "layer_norm:depth=n", "compute=y"}) {
+    EXPECT_FALSE(parse_arithmetic(words).ok()) << words;
+  }
+}
+
+// Computing in the format of x costs more of f16 than f32 does, and nothing of f32.
+TEST(Truth, ComputingInTheFormatOfX) {
+  const Arithmetic in_x = *parse_arithmetic("compute=x");
+  for (const auto& [line, wider] : {std::pair{"layer_norm f16 x=f16[1,3]:3c00,4000,4200", true},
+                                    std::pair{"layer_norm f32 x=f32[1,3]:3f800000,40000000,40400000", false}}) {
+    const Case c = *parse_case(line);
+    const double bound = truth_of(c, in_x)->y()[0].bound, usual = truth_of(c, {})->y()[0].bound;
+    EXPECT_EQ(bound > 2 * usual, wider) << line;
+    EXPECT_GE(bound, usual) << line;
+  }
+}
+
+// Welford's update of equal elements is exact, whatever their size, unless they are rounded when they are read. A sum of them is not.
+TEST(Truth, WelfordLeavesAFlatGroupExact) {
+  const Arithmetic welford = *parse_arithmetic("algorithm=welford"), narrow = *parse_arithmetic("algorithm=welford compute=f16");
+  const Case flat = *parse_case("layer_norm f32 x=f32[1,1000]:4b7fffff*1000");
+  EXPECT_LT(truth_of(flat, welford)->y()[0].bound, 1e-30);
+  EXPECT_GT(truth_of(flat, {})->y()[0].bound, 0.9);
+  EXPECT_GT(truth_of(flat, narrow)->y()[0].bound, 0.9);
+  const Case uneven = *parse_case("layer_norm f32 x=f32[1,1000]:4b7fffff*999,4b7ffffe");
+  EXPECT_GT(truth_of(uneven, welford)->y()[0].bound, 0.9);
+}
+
 }  // namespace
 }  // namespace norma::properties

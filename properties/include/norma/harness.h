@@ -20,11 +20,15 @@ struct Arithmetic {
   enum class Depth : std::uint8_t { sequential, lanes, pairwise };
 
   std::optional<Format> compute, accumulate;  // none: f32, and f64 for f64
+  bool compute_x = false;                     // in the format of x, whichever that is
   Algorithm algorithm = Algorithm::two_pass;
   Depth depth = Depth::sequential;
   std::int64_t lanes = 1;
   std::vector<std::string> bitwise;  // laws that hold to the bit by design
+  std::optional<Op> only{};          // in `others`: of this op
+  std::vector<Arithmetic> others{};  // of the ops that are computed in another way
 
+  [[nodiscard]] const Arithmetic& of(Op op) const;
   [[nodiscard]] bool to_the_bit(std::string_view law) const;
 };
 Result<Arithmetic> parse_arithmetic(std::string_view words);

@@ -17,9 +17,9 @@ namespace norma::properties {
 // with the ulp where |y| and all the rest before it may take y: an error may carry it into the next binade.
 // The mean's error η <= D enters through Σ(x − μ̂)² = n(σ² + η²), which is exact.
 // single_pass computes σ² as Σx²/n − μ̂², which is off by γ_{c+4}·(Σx²/n + μ²); welford's update loses g·σ·√(σ² + A²) + g²A² of it,
-// g = γ_{4c+9}, and D is γ_{2c+6}·A there: each step's mean is rounded, and what follows averages that out again. Where such a loss may
-// reach v nothing is promised. What is given in a format wider than the compute format is rounded once more. correctly_rounded is off by
-// nothing but its rounding.
+// g = γ_{4c+9}, and D is γ_{2c+6}·A there: each step's mean is rounded, and what follows averages that out again; a group
+// of equal elements it leaves exact. Where such a loss may reach v nothing is promised. What is given in a format wider than the compute
+// format is rounded once more. correctly_rounded is off by nothing but its rounding.
 struct Element {
   double exact = 0;    // rounded to a double
   double xhat = 0;     // of y

@@ -1,6 +1,4 @@
 // Memory that is written and should not be, or is not and should be.
-#include <cstdlib>
-
 #include "faults.h"
 
 namespace norma::properties {
@@ -67,7 +65,7 @@ template <class T>
 struct CrashesForOne : Kernel<T> {
   using Kernel<T>::Kernel;
   void group(const Places& group) override {
-    if (group.size() == 1) std::abort();
+    if (group.size() == 1) __builtin_trap();
     Kernel<T>::group(group);
   }
 };
@@ -77,7 +75,7 @@ template <class T>
 struct CrashesForNone : Kernel<T> {
   using Kernel<T>::Kernel;
   void finish() override {
-    if (this->groups_.empty()) std::abort();
+    if (this->groups_.empty()) __builtin_trap();
   }
 };
 

@@ -79,6 +79,7 @@ int run(const Options& options) {
   if (!writable.ok()) return fail(writable);
   properties::Limits limits;
   limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1000));
+  limits.launch = std::max(limits.launch, limits.time);
   if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.json);
   Result<std::unique_ptr<properties::Subject>> subject = start_subject(options.subject, limits);
   if (!subject.ok()) {
@@ -111,12 +112,13 @@ void add_check(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("check", "Searches for inputs on which an implementation breaks a law or leaves its bound");
   command->footer(
       "  norma check simd --cases 1000\n"
+      "  norma check onednn --op batch_norm                             (or pytorch, onnxruntime, numpy)\n"
       "  norma check ./libkernel.so --op layer_norm --dtype f32,bf16     (norma/subject.h, properties/examples/subject.c)\n"
       "  norma check 'exec:python3 kernel.py'                            (properties/examples/subject.py)");
   const auto options = std::make_shared<Options>();
-  command->add_option(
-      "SUBJECT", options->subject,
-      "simd (the default), reference, mutant:NAME, a shared library, or exec:COMMAND; mutant:all for which law finds which mutant");
+  command->add_option("SUBJECT", options->subject,
+                      "simd (the default), a name of norma list subjects, mutant:NAME, a shared library, or exec:COMMAND; mutant:all for "
+                      "which law finds which mutant");
   command->add_option("--law", options->laws, "only these laws")->delimiter(',')->allow_extra_args(false)->type_name("SLUG,...");
   command->add_option("--op", options->ops, "only these ops")->delimiter(',')->allow_extra_args(false)->type_name("OP,...");
   command->add_option("--dtype", options->dtypes, "only these formats of x")

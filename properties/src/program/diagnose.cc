@@ -106,6 +106,7 @@ int run(const Options& options) {
   settings.formats = std::move(*formats);
   properties::Limits limits;
   limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1000));
+  limits.launch = std::max(limits.launch, limits.time);
   Result<std::unique_ptr<properties::Subject>> subject = start_subject(options.subject, limits);
   if (!subject.ok()) {
     (void)fail(subject.status());

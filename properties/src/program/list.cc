@@ -72,14 +72,27 @@ nlohmann::ordered_json list_laws() {
 nlohmann::ordered_json list_subjects() {
   auto rows = nlohmann::ordered_json::array();
   for (const properties::BuiltIn& subject : built_in_subjects()) {
-    rows.push_back({{"subject", subject.name}, {"what", subject.summary}, {"arithmetic", subject.words}});
+    rows.push_back(
+        {{"subject", subject.name}, {"available", "yes"}, {"what", subject.summary}, {"arithmetic", subject.words}, {"get", ""}});
+  }
+  for (const Shipped& subject : shipped_subjects()) {
+    const bool here = !subject.start.empty();
+    rows.push_back({{"subject", subject.name},
+                    {"available", here ? "yes" : "no"},
+                    {"what", subject.summary},
+                    {"arithmetic", "as it declares"},
+                    {"get", here ? "" : subject.get}});
   }
   rows.push_back({{"subject", "PATH.so"},
+                  {"available", "yes"},
                   {"what", "a shared library with norma/subject.h: properties/examples/subject.c"},
-                  {"arithmetic", "as it declares"}});
+                  {"arithmetic", "as it declares"},
+                  {"get", ""}});
   rows.push_back({{"subject", "exec:COMMAND"},
+                  {"available", "yes"},
                   {"what", "a program that speaks safetensors: properties/examples/subject.py"},
-                  {"arithmetic", "as it declares"}});
+                  {"arithmetic", "as it declares"},
+                  {"get", ""}});
   return rows;
 }
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "norma/mutants.h"
 #include "norma/reference.h"
 #include "production.h"
@@ -30,6 +33,73 @@ Status by_simd(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<V
   return produce(spec, Mode::nearest_even, with_running(inputs, outputs), outputs, {accuracy, nullptr, nullptr});
 }
 
+namespace fs = std::filesystem;
+
+// The subjects that come with the program. A script is run by the first interpreter that finds what it imports.
+struct Script {
+  std::string_view name, summary;
+  std::string_view file;                       // a plug-in, or a script
+  std::vector<std::string_view> interpreters;  // of a script
+  std::string_view probe;                      // arguments with which one of them, in the folder of the script, ends with 0
+  std::string_view get;
+};
+const std::vector<Script>& scripts() {
+  static const std::vector<Script> all{
+      {"onednn", "oneDNN 2: layer and batch norm", "onednn.so", {}, "", "apt-get install libdnnl-dev, then build Norma again"},
+      {"pytorch",
+       "PyTorch on the CPU: layer, batch, group and instance norm",
+       "pytorch.py",
+       {"/usr/bin/python3 -B", "python3 -B"},
+       "-c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, [\"torch\", \"numpy\"])))'",
+       "apt-get install python3-torch"},
+      {"onnxruntime",
+       "ONNX Runtime on the CPU: layer, RMS, batch and instance norm",
+       "onnxruntime.js",
+       {"node"},
+       "-e 'require.resolve(\"onnxruntime-node\", {paths: [\".\"]})'",
+       "npm ci --ignore-scripts"},
+      {"numpy",
+       "the textbook's formula in numpy, in the format of x: all ops",
+       "numpy_textbook.py",
+       {"/usr/bin/python3 -B", "python3 -B"},
+       "-c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(\"numpy\"))'",
+       "apt-get install python3-numpy"},
+  };
+  return all;
+}
+
+std::string shell_word(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+Shipped found(const Script& script) {
+  Shipped shipped{std::string(script.name), std::string(script.summary), "", std::string(script.get)};
+  std::error_code ignored;
+  const fs::path here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  if (script.interpreters.empty()) {
+    const fs::path plugin = (here / NORMA_PLUGINS / script.file).lexically_normal();
+    if (fs::exists(plugin, ignored)) shipped.start = plugin;
+    return shipped;
+  }
+  // Links resolved: what a script imports lies beside it.
+  const fs::path file = fs::canonical(here / NORMA_SUBJECTS / script.file, ignored);
+  if (file.empty()) {
+    shipped.get = fmt::format("install Norma whole: there is no {}", (here / NORMA_SUBJECTS / script.file).lexically_normal().string());
+    return shipped;
+  }
+  for (const std::string_view interpreter : script.interpreters) {
+    const std::string probe =
+        fmt::format("cd {} && {} {} </dev/null >/dev/null 2>&1", shell_word(file.parent_path()), interpreter, script.probe);
+    if (std::system(probe.c_str()) != 0) continue;
+    shipped.start = fmt::format("exec:exec {} {}", interpreter, shell_word(file));
+    return shipped;
+  }
+  if (script.get.starts_with("npm")) shipped.get += fmt::format(" in {}", file.parent_path().string());
+  return shipped;
+}
+
 constexpr std::string_view by_design = "bitwise=batch_independence,scale_invariance,alignment";
 
 }  // namespace
@@ -49,6 +119,12 @@ const std::vector<BuiltIn>& built_in_subjects() {
   return subjects;
 }
 
+std::vector<Shipped> shipped_subjects() {
+  std::vector<Shipped> all;
+  for (const Script& script : scripts()) all.push_back(found(script));
+  return all;
+}
+
 Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& name, const properties::Limits& limits) {
   if (name.starts_with("exec:")) return properties::start_program(name.substr(5), limits);
   if (name.find('/') != std::string::npos || name.ends_with(".so")) return properties::start_library(name, limits);
@@ -64,6 +140,13 @@ Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& na
   for (const BuiltIn& subject : built_in_subjects()) {
     if (subject.name == name) return properties::start(subject, limits);
     names.push_back(subject.name);
+  }
+  for (const Script& script : scripts()) {
+    names.push_back(script.name);
+    if (script.name != name) continue;
+    const Shipped shipped = found(script);
+    if (!shipped.start.empty()) return start_subject(shipped.start, limits);
+    return Status{Code::io_error, fmt::format("{} is not available here: {}", name, shipped.get)};
   }
   return Status{
       Code::bad_parameter,

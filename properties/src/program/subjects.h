@@ -12,7 +12,17 @@ namespace norma::program {
 // What comes with the program.
 [[nodiscard]] const std::vector<properties::BuiltIn>& built_in_subjects();
 
-// A built-in subject by name, `mutant:NAME`, the path of a shared library, or `exec:COMMAND`. bad_parameter for a name that is none,
+// A library that others make, and how it is run here.
+struct Shipped {
+  std::string name;
+  std::string summary;
+  std::string start;  // what start_subject takes for it: a path or "exec:COMMAND"; empty where it is not available
+  std::string get;    // how to get what is missing
+};
+// Looks for all of them; that takes a moment.
+[[nodiscard]] std::vector<Shipped> shipped_subjects();
+
+// A built-in subject or a shipped one by name, `mutant:NAME`, the path of a shared library, or `exec:COMMAND`. bad_parameter for a name that is none,
 // with the nearest one; other codes where the subject is there but cannot be run.
 Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& name, const properties::Limits& limits);
 
