@@ -55,9 +55,12 @@ std::optional<Outcome> first_off(const Tensor& got, const Truth& truth, std::str
 template <class Source>
 Outcome differ_exactly(Trial& t, const Case& a, const ByRole<Tensor>& ya, const Case& b, const ByRole<Tensor>& yb, std::string_view law,
                        const Source& source) {
-  const Truth of_a = t.truth(a, ya), of_b = t.truth(b, yb);
+  const Truth of_a = t.truth(a, ya);
+  Truth of_b = t.truth(b, yb);
   const auto at_a = [&](std::int64_t i) -> const Element& { return of_a.y()[static_cast<std::size_t>(source(i))]; };
   const auto at_b = [&](std::int64_t i) -> const Element& { return of_b.y()[static_cast<std::size_t>(i)]; };
+  // What is out of range in either case is so in the difference.
+  for (std::int64_t i = 0; i < size_of(y_of(yb)); ++i) (*of_b.outputs[Role::y])[static_cast<std::size_t>(i)].range |= at_a(i).range;
   return first_off(
              y_of(yb), of_b, law, [&](std::int64_t i) { return value_at(y_of(ya), source(i)) + (at_b(i).exact - at_a(i).exact); },
              [&](std::int64_t i) { return room(at_a(i)) + room(at_b(i)); })
