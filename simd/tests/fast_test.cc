@@ -101,10 +101,15 @@ TEST_P(SimdFast, KeepsItsBound) {
     }
     done += static_cast<std::int64_t>(elements(t.call));
   }
-  // What is promised to be computed correctly rounded is; of the rest something is not.
+  // What is promised to be computed correctly rounded is; of what is computed in f32 something is not. What is computed in f64 hardly ever
+  // shows it.
   const bool rows = info(op).grouping == Grouping::trailing;
   const bool rounded = info(op).given_statistics || format == Format::f64 || (!rows && format != Format::f32);
-  EXPECT_EQ(worst == 0, rounded);
+  if (rounded) {
+    EXPECT_EQ(worst, 0);
+  } else if (rows) {
+    EXPECT_GT(worst, 0);
+  }
   std::cout << "worst error: " << worst << " of the bound\n";
 }
 
