@@ -5,7 +5,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "norma/exact.h"
@@ -18,6 +20,15 @@ namespace norma::properties {
 std::int64_t size_of(const Tensor& t) { return static_cast<std::int64_t>(t.data.size()) / info(t.format).bytes(); }
 
 std::int64_t Case::elements() const { return size_of(x()); }
+
+int axis_of(const Spec& spec, std::size_t rank) {
+  const int axis = spec.effective_axis();
+  return axis < 0 ? axis + static_cast<int>(rank) : axis;
+}
+
+std::int64_t product(Shape::const_iterator begin, Shape::const_iterator end) {
+  return std::accumulate(begin, end, std::int64_t{1}, std::multiplies<>());
+}
 
 Bits bits_at(const Tensor& t, std::int64_t i) { return load(t.format, t.data.data() + i * info(t.format).bytes()); }
 void set_bits(Tensor& t, std::int64_t i, Bits bits) { store(t.format, bits, t.data.data() + i * info(t.format).bytes()); }
@@ -48,8 +59,7 @@ Bits nearest_bits(Format format, double value) {
 }
 
 Tensor tensor_of(Role role, Format format, Shape shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
+  const std::int64_t count = product(shape.begin(), shape.end());
   return {std::string(name(role)), format, std::move(shape),
           std::vector<std::byte>(static_cast<std::size_t>(count) * static_cast<std::size_t>(info(format).bytes()))};
 }
@@ -58,7 +68,7 @@ Membership membership(const Case& c) {
   const Shape& shape = c.x().shape;
   const OpInfo& op = info(c.spec.op);
   const auto rank = static_cast<int>(shape.size());
-  const int axis = c.spec.effective_axis() < 0 ? c.spec.effective_axis() + rank : c.spec.effective_axis();
+  const int axis = axis_of(c.spec, shape.size());
   std::int64_t inner = 1;
   for (int a = op.grouping == Grouping::trailing ? axis : axis + 1; a < rank; ++a) inner *= shape[static_cast<std::size_t>(a)];
   const std::int64_t channels = op.grouping == Grouping::trailing ? 1 : shape[static_cast<std::size_t>(axis)];

@@ -59,10 +59,10 @@ constexpr Reading readings[] = {
     {"epsilon=1e-3", "ε is 1e-3, whatever is asked for", [](Spec& s, double) { return set_epsilon(s, 1e-3); }},
     {"epsilon=1e-6", "ε is 1e-6, whatever is asked for", [](Spec& s, double) { return set_epsilon(s, 1e-6); }},
     {"epsilon=1e-12", "ε is 1e-12, whatever is asked for", [](Spec& s, double) { return set_epsilon(s, 1e-12); }},
-    {"epsilon*n", "n·ε: added to the sum before n divides nothing",
-     [](Spec& s, double n) { return set_epsilon(s, s.effective_epsilon() * n); }},
-    {"epsilon/n", "ε/n: added to the sum of squares", [](Spec& s, double n) { return set_epsilon(s, s.effective_epsilon() / n); }},
-    {"epsilon^2", "ε²: added to the deviation",
+    {"epsilon*n", "n·ε: n times too much", [](Spec& s, double n) { return set_epsilon(s, s.effective_epsilon() * n); }},
+    {"epsilon/n", "ε/n: added to the sum of squares, before n divides it",
+     [](Spec& s, double n) { return set_epsilon(s, s.effective_epsilon() / n); }},
+    {"epsilon^2", "ε²: taken for a deviation",
      [](Spec& s, double) { return set_epsilon(s, s.effective_epsilon() * s.effective_epsilon()); }},
 };
 
@@ -84,11 +84,7 @@ BuiltIn read_as(const Reading* first, const Reading* second) {
       Spec changed = spec;
       if (reading->change(changed, static_cast<double>(shape.elements()) / groups)) spec = changed;
     }
-    ByRole<ConstView> inputs = given;
-    for (const Role role : {Role::running_mean, Role::running_variance}) {
-      if (const auto& old = outputs[role]) inputs[role] = ConstView{old->format, old->data, old->shape, old->strides};
-    }
-    return compute(spec, inputs, outputs);
+    return compute(spec, with_running(given, outputs), outputs);
   };
   return read;
 }
@@ -249,13 +245,12 @@ void keep_best(std::vector<Explanation>& best, Explanation x) {
 
 }  // namespace
 
-std::int64_t DiagnosisSettings::steps() const { return cases * static_cast<std::int64_t>(ops.empty() ? 6 : ops.size()); }
+const std::vector<Op>& DiagnosisSettings::asked() const { return ops.empty() ? subject_ops() : ops; }
+std::int64_t DiagnosisSettings::steps() const { return cases * static_cast<std::int64_t>(asked().size()); }
 
 Result<std::vector<Diagnosis>> diagnose(Subject& subject, const DiagnosisSettings& settings) {
-  static const std::vector<Op> all_ops{Op::layer_norm,           Op::rms_norm,   Op::batch_norm_training,
-                                       Op::batch_norm_inference, Op::group_norm, Op::instance_norm};
   std::vector<Diagnosis> diagnoses;
-  for (const Op op : settings.ops.empty() ? all_ops : settings.ops) {
+  for (const Op op : settings.asked()) {
     std::vector<Seen> seen;
     Diagnosis d = search(subject, op, settings, seen);
     if (d.wrong != 0) {

@@ -56,8 +56,7 @@ Placed placed(const Case& c, Role role, Format format, const Shape& shape) {
   const std::size_t rank = shape.size();
   for (std::size_t a = 0; a < rank; ++a) order[a] = rank - 1 - a;
   if (c.placement.channels_last && like_x(role) && info(c.spec.op).grouping != Grouping::trailing && rank > 2) {
-    const int axis = c.spec.effective_axis();
-    const auto channels = static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(rank) : axis);
+    const auto channels = static_cast<std::size_t>(axis_of(c.spec, rank));
     std::size_t k = 0;
     order[k++] = channels;
     for (std::size_t a = rank; a-- > 0;) {

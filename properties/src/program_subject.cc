@@ -92,11 +92,10 @@ class Program final : public Subject {
       char* const end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex).ptr;
       return value < 0 ? "-0x" + std::string(text.data() + 1, end) : "0x" + std::string(text.data(), end);
     };
-    const int axis = c.spec.effective_axis();
     f.metadata["op"] = info(c.spec.op).name;
     f.metadata["dtype"] = info(c.format).name;
     f.metadata["epsilon"] = hex(c.spec.effective_epsilon());
-    f.metadata["axis"] = std::to_string(axis < 0 ? axis + static_cast<int>(c.x().shape.size()) : axis);
+    f.metadata["axis"] = std::to_string(axis_of(c.spec, c.x().shape.size()));
     f.metadata["groups"] = std::to_string(c.spec.groups.value_or(1));
     f.metadata["momentum"] = hex(c.spec.momentum);
     const Profile& p = c.spec.profile;

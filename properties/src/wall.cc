@@ -163,9 +163,7 @@ Reply Walled::attempt(const Case& c, Blank blank, bool& suspicious) {
   }
   Control& shared = control();
   shared.spec = c.spec;
-  const int rank = static_cast<int>(c.x().shape.size());
-  const int axis = c.spec.effective_axis();
-  shared.spec.axis = axis < 0 ? axis + rank : axis;
+  shared.spec.axis = axis_of(c.spec, c.x().shape.size());
   shared.spec.epsilon = c.spec.effective_epsilon();
   shared.threw = false;
   memory_->put(c, *outputs, blank, shared.inputs, shared.results);

@@ -47,11 +47,7 @@ inline BuiltIn reference_with(std::string name, void (*change)(Spec&)) {
           [change](const Spec& asked, const ByRole<ConstView>& given, const ByRole<View>& outputs) {
             Spec spec = asked;
             change(spec);
-            ByRole<ConstView> inputs = given;
-            for (const Role role : {Role::running_mean, Role::running_variance}) {
-              if (outputs[role]) inputs[role] = ConstView{outputs[role]->format, outputs[role]->data, outputs[role]->shape, {}};
-            }
-            return compute(spec, inputs, outputs);
+            return compute(spec, with_running(given, outputs), outputs);
           }};
 }
 

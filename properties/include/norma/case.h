@@ -35,6 +35,21 @@ struct Case {
   [[nodiscard]] std::int64_t elements() const;
 };
 
+// The axis of a spec, not negative.
+[[nodiscard]] int axis_of(const Spec& spec, std::size_t rank);
+// Elements of some axes of a shape.
+[[nodiscard]] std::int64_t product(Shape::const_iterator begin, Shape::const_iterator end);
+// Whether a tensor has no gaps between its elements.
+template <class Byte>
+[[nodiscard]] bool contiguous(const BasicView<Byte>& view) {
+  if (view.strides.empty() || product(view.shape.begin(), view.shape.end()) == 0) return true;
+  std::int64_t stride = 1;
+  for (std::size_t i = view.shape.size(); i-- > 0; stride *= view.shape[i]) {
+    if (view.shape[i] != 1 && view.strides[i] != stride) return false;
+  }
+  return true;
+}
+
 // Which group an element of x belongs to, and where it finds its gain and bias.
 struct Membership {
   std::vector<std::int64_t> group;      // of each element of x

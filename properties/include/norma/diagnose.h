@@ -58,6 +58,7 @@ struct DiagnosisSettings {
   std::int64_t cases = 400;  // an op
   std::uint64_t seed = 1;
   std::function<void(std::int64_t steps)> progress;
+  [[nodiscard]] const std::vector<Op>& asked() const;
   [[nodiscard]] std::int64_t steps() const;
 };
 

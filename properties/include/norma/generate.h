@@ -25,6 +25,9 @@ struct Family {
 
 enum class Affine : std::uint8_t { any, none, both };
 
+// The ops of subject.h.
+[[nodiscard]] const std::vector<Op>& subject_ops();
+
 // Which cases a law can be asked of.
 struct Wish {
   std::vector<Op> ops = {};          // none: all that subjects know

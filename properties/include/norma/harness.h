@@ -76,6 +76,8 @@ struct BuiltIn {
   std::function<Status(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs)> normalize;
 };
 Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits);
+// The inputs of such a call for what wants the old values of running statistics among them, as norma::compute does.
+[[nodiscard]] ByRole<ConstView> with_running(const ByRole<ConstView>& inputs, const ByRole<View>& outputs);
 
 // A layer or RMS norm of contiguous rows of f32, the usual way to write one: gamma and beta are null where there is none. What it cannot be
 // asked (other formats, gaps, statistics, another profile) is unsupported.

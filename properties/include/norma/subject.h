@@ -92,7 +92,7 @@ struct norma_subject {
    * accumulate=f16|bf16|f32|f64   what sums are kept in
    * algorithm=two_pass|single_pass|welford|correctly_rounded
    * depth=n-1|n/LANES|pairwise    roundings between an element and its finished sum: a loop, LANES partial sums, or halving
-   * bitwise=LAW,LAW,...           laws that hold to the bit here by design: batch_independence, threads, scale_invariance
+   * bitwise=LAW,LAW,...           laws that hold to the bit here by design: batch_independence, scale_invariance, alignment
    * OP:compute=... and so on      of that op alone, after the words for all: batch_norm_training:algorithm=two_pass
    */
   const char* profile;

@@ -77,21 +77,16 @@ int run(const Options& options) {
   if (options.json && options.markdown) return fail({Code::bad_parameter, "--json and --markdown: expected one of them"});
   Status writable = options.junit.empty() ? Status{} : check_writable(options.junit);
   if (!writable.ok()) return fail(writable);
-  properties::Limits limits;
-  limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1000));
-  limits.launch = std::max(limits.launch, limits.time);
+  const properties::Limits limits = limits_of(options.seconds);
   if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.json);
-  Result<std::unique_ptr<properties::Subject>> subject = start_subject(options.subject, limits);
-  if (!subject.ok()) {
-    (void)fail(subject.status());
-    return subject.status().code == Code::bad_parameter ? input_error : subject_error;
-  }
-  if (!options.one_case.empty()) return replay(**subject, options, *settings);
+  const Started started = start_or_fail(options.subject, limits);
+  if (!started.subject) return started.status;
+  if (!options.one_case.empty()) return replay(*started.subject, options, *settings);
 
   const auto laws = static_cast<std::int64_t>(settings->laws.empty() ? properties::laws().size() : settings->laws.size());
   Progress progress("checking", std::max<std::int64_t>(1, laws * (settings->cases / settings->shards)));
   settings->progress = [&](std::int64_t steps) { progress.advance(steps); };
-  const properties::Report report = properties::check(**subject, *settings);
+  const properties::Report report = properties::check(*started.subject, *settings);
   const bool bad = fails(report, options.strict);
   if (options.json) {
     fmt::print("{}\n", to_json(report, options.subject, options.strict).dump(2));

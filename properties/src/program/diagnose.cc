@@ -104,17 +104,11 @@ int run(const Options& options) {
   Result<std::vector<Format>> formats = formats_of(options.dtypes);
   if (!formats.ok()) return fail(formats.status());
   settings.formats = std::move(*formats);
-  properties::Limits limits;
-  limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1000));
-  limits.launch = std::max(limits.launch, limits.time);
-  Result<std::unique_ptr<properties::Subject>> subject = start_subject(options.subject, limits);
-  if (!subject.ok()) {
-    (void)fail(subject.status());
-    return subject.status().code == Code::bad_parameter ? input_error : subject_error;
-  }
+  const auto [subject, status] = start_or_fail(options.subject, limits_of(options.seconds));
+  if (!subject) return status;
   Progress progress("diagnosing", settings.steps());
   settings.progress = [&](std::int64_t steps) { progress.advance(steps); };
-  const Result<std::vector<Diagnosis>> diagnoses = properties::diagnose(**subject, settings);
+  const Result<std::vector<Diagnosis>> diagnoses = properties::diagnose(*subject, settings);
   if (!diagnoses.ok()) {
     (void)fail(diagnoses.status());
     return subject_error;
@@ -131,7 +125,7 @@ int run(const Options& options) {
   }
   if (options.json) {
     const nlohmann::ordered_json j{
-        {"subject", (*subject)->name()}, {"arithmetic", to_words((*subject)->arithmetic())}, {"seed", options.seed}, {"ops", all}};
+        {"subject", subject->name()}, {"arithmetic", to_words(subject->arithmetic())}, {"seed", options.seed}, {"ops", all}};
     fmt::print("{}\n", j.dump(2));
   }
   return wrong ? violated : holds;

@@ -8,12 +8,11 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "norma/case.h"
 #include "norma/reference.h"
 #include "norma/text.h"
 
@@ -24,22 +23,14 @@ Status not_offered(std::string_view what) {
   return {Code::bad_parameter, fmt::format("{}: not offered by the production path; --engine reference computes it", what)};
 }
 
+using properties::axis_of;
+using properties::contiguous;
+
 std::size_t product(Shape::const_iterator begin, Shape::const_iterator end) {
-  return static_cast<std::size_t>(std::accumulate(begin, end, std::int64_t{1}, std::multiplies<>()));
+  return static_cast<std::size_t>(properties::product(begin, end));
 }
 
 bool empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
-
-template <class Byte>
-bool contiguous(const BasicView<Byte>& view) {
-  if (view.strides.empty() || empty(view.shape)) return true;
-  std::int64_t stride = 1;
-  for (std::size_t i = view.shape.size(); i-- > 0;) {
-    if (view.shape[i] != 1 && view.strides[i] != stride) return false;
-    stride *= view.shape[i];
-  }
-  return true;
-}
 
 Shape without_ones(Shape shape) {
   shape.erase(std::remove(shape.begin(), shape.end(), 1), shape.end());
@@ -68,8 +59,7 @@ Status check_view(const Spec& spec, Role role, const BasicView<Byte>& view, cons
   const bool elements = role == Role::x || role == Role::residual || role == Role::y || role == Role::sum;
   if (!elements && !contiguous(view)) return not_offered(fmt::format("{} with gaps between its elements", name(role)));
   if ((role == Role::gamma || role == Role::beta) && info(spec.op).grouping == Grouping::trailing) {
-    const int axis = spec.effective_axis();
-    return check_row(role, view.shape, x, static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(x.size()) : axis));
+    return check_row(role, view.shape, x, static_cast<std::size_t>(axis_of(spec, x.size())));
   }
   if (elements ? view.shape == x : without_ones(view.shape) == without_ones(*expected)) return {};
   return {Code::bad_shape, fmt::format("{} has shape {}: expected {}", name(role), to_text(view.shape), to_text(*expected))};
@@ -166,8 +156,7 @@ Status set_formats(const ByRole<ConstView>& inputs, const ByRole<View>& outputs,
 // Extents and layout. The axis exists: every tensor's shape has been checked.
 Status set_extents(const Spec& spec, const Shape& x, simd::Call& call) {
   if (empty(x)) return {};  // however many groups there are of nothing
-  const int given = spec.effective_axis();
-  const std::ptrdiff_t axis = given < 0 ? given + static_cast<int>(x.size()) : given;
+  const std::ptrdiff_t axis = axis_of(spec, x.size());
   const auto at = x.begin() + axis;
   const bool last = at + 1 == x.end();
   switch (info(spec.op).grouping) {
@@ -217,8 +206,7 @@ Status set_stride(const Spec& spec, Role role, const BasicView<Byte>& view, bool
   if (view.strides.empty() || empty(view.shape))
     return as_last ? not_offered(fmt::format("{} in another layout than x", name(role))) : Status{};
   const auto rank = static_cast<std::ptrdiff_t>(view.shape.size());
-  const std::ptrdiff_t given = spec.effective_axis();
-  const std::ptrdiff_t axis = given < 0 ? given + rank : given;
+  const std::ptrdiff_t axis = axis_of(spec, view.shape.size());
   std::optional<std::ptrdiff_t> step;
   if (as_last) {
     step = joint_step(view, axis, axis + 1, 1) ? joint_step(view, axis + 1, rank, 0) : std::nullopt;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "norma/tensor_file.h"
+#include "settings.h"
 
 namespace norma::program {
 namespace {
@@ -46,13 +47,6 @@ std::string verdict(const LawReport& r) {
   std::string text = r.broken != 0 ? fmt::format("broken by {}", r.broken) : "";
   if (r.ranged != 0) text += fmt::format("{}broken by {} out of range", text.empty() ? "" : ", ", r.ranged);
   return text;
-}
-
-// For a shell.
-std::string shell_word(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 std::string command(const std::string& subject, const LawReport& r, const Finding& f) {

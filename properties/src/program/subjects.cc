@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
 #include "norma/mutants.h"
 #include "norma/reference.h"
 #include "production.h"
+#include "program.h"
 #include "settings.h"
 
 namespace norma::program {
@@ -15,22 +18,13 @@ namespace {
 
 using properties::BuiltIn;
 
-// Running statistics come as outputs alone, which hold the old values.
-ByRole<ConstView> with_running(const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
-  ByRole<ConstView> all = inputs;
-  for (const Role role : {Role::running_mean, Role::running_variance}) {
-    if (outputs[role]) all[role] = ConstView{outputs[role]->format, outputs[role]->data, outputs[role]->shape, outputs[role]->strides};
-  }
-  return all;
-}
-
 Status by_reference(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
-  return compute(spec, with_running(inputs, outputs), outputs);
+  return compute(spec, properties::with_running(inputs, outputs), outputs);
 }
 
 template <simd::Accuracy accuracy>
 Status by_simd(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
-  return produce(spec, Mode::nearest_even, with_running(inputs, outputs), outputs, {accuracy, nullptr, nullptr});
+  return produce(spec, Mode::nearest_even, properties::with_running(inputs, outputs), outputs, {accuracy, nullptr, nullptr});
 }
 
 namespace fs = std::filesystem;
@@ -68,12 +62,6 @@ const std::vector<Script>& scripts() {
   return all;
 }
 
-std::string shell_word(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 Shipped found(const Script& script) {
   Shipped shipped{std::string(script.name), std::string(script.summary), "", std::string(script.get)};
   std::error_code ignored;
@@ -91,9 +79,9 @@ Shipped found(const Script& script) {
   }
   for (const std::string_view interpreter : script.interpreters) {
     const std::string probe =
-        fmt::format("cd {} && {} {} </dev/null >/dev/null 2>&1", shell_word(file.parent_path()), interpreter, script.probe);
+        fmt::format("cd {} && {} {} </dev/null >/dev/null 2>&1", shell_word(file.parent_path().string()), interpreter, script.probe);
     if (std::system(probe.c_str()) != 0) continue;
-    shipped.start = fmt::format("exec:exec {} {}", interpreter, shell_word(file));
+    shipped.start = fmt::format("exec:exec {} {}", interpreter, shell_word(file.string()));
     return shipped;
   }
   if (script.get.starts_with("npm")) shipped.get += fmt::format(" in {}", file.parent_path().string());
@@ -152,6 +140,20 @@ Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& na
       Code::bad_parameter,
       fmt::format("there is no subject {}{} (see norma list subjects; a shared library has a / in its path, a program is \"exec:COMMAND\")",
                   quote(name), suggestion(name, names))};
+}
+
+properties::Limits limits_of(double seconds) {
+  properties::Limits limits;
+  limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  limits.launch = std::max(limits.launch, limits.time);
+  return limits;
+}
+
+Started start_or_fail(const std::string& name, const properties::Limits& limits) {
+  Result<std::unique_ptr<properties::Subject>> subject = start_subject(name, limits);
+  if (subject.ok()) return {std::move(*subject), holds};
+  (void)fail(subject.status());
+  return {nullptr, subject.status().code == Code::bad_parameter ? input_error : subject_error};
 }
 
 Status known(std::string_view flag, const std::string& word, const std::vector<std::string_view>& names, std::string_view list) {

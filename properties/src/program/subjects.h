@@ -22,9 +22,17 @@ struct Shipped {
 // Looks for all of them; that takes a moment.
 [[nodiscard]] std::vector<Shipped> shipped_subjects();
 
-// A built-in subject or a shipped one by name, `mutant:NAME`, the path of a shared library, or `exec:COMMAND`. bad_parameter for a name that is none,
-// with the nearest one; other codes where the subject is there but cannot be run.
+// A built-in subject or a shipped one by name, `mutant:NAME`, the path of a shared library, or `exec:COMMAND`. bad_parameter for a name
+// that is none, with the nearest one; other codes where the subject is there but cannot be run.
 Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& name, const properties::Limits& limits);
+
+// The same for a command: each call may take `seconds`. Where it cannot be started that has been said, and the status is that to end with.
+struct Started {
+  std::unique_ptr<properties::Subject> subject;
+  int status = 0;
+};
+[[nodiscard]] Started start_or_fail(const std::string& name, const properties::Limits& limits);
+[[nodiscard]] properties::Limits limits_of(double seconds);
 
 // The words of --op and --dtype. `batch_norm` stands for both of its modes.
 Result<std::vector<Op>> ops_of(const std::vector<std::string>& words);

@@ -1,19 +1,19 @@
-#include <algorithm>
+// What functions of this program need to be subjects.
 #include <utility>
 
 #include "norma/harness.h"
 
 namespace norma::properties {
-namespace {
 
-template <class V>
-bool contiguous(const V& view) {
-  std::int64_t stride = 1;
-  for (std::size_t i = view.strides.size(); i-- > 0; stride *= view.shape[i]) {
-    if (view.shape[i] != 1 && view.strides[i] != stride) return false;
+ByRole<ConstView> with_running(const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
+  ByRole<ConstView> all = inputs;
+  for (const Role role : {Role::running_mean, Role::running_variance}) {
+    if (outputs[role]) all[role] = ConstView{outputs[role]->format, outputs[role]->data, outputs[role]->shape, outputs[role]->strides};
   }
-  return true;
+  return all;
 }
+
+namespace {
 
 Status unsupported(std::string what) { return {Code::bad_parameter, std::move(what)}; }
 
@@ -36,18 +36,13 @@ BuiltIn row_kernel(std::string name, Op op, RowKernel kernel, std::string words)
       if ((in && !contiguous(*in)) || (out && !contiguous(*out))) return unsupported("gaps between rows");
     }
     const Shape& shape = inputs[Role::x]->shape;
-    const int axis = spec.effective_axis();
-    std::int64_t rows = 1, cols = 1;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      (static_cast<int>(i) < (axis < 0 ? axis + static_cast<int>(shape.size()) : axis) ? rows : cols) *= shape[i];
-    }
+    const auto first = shape.begin() + axis_of(spec, shape.size());
+    const std::int64_t rows = product(shape.begin(), first), cols = product(first, shape.end());
     const auto parameter = [&](Role role) { return inputs[role] ? reinterpret_cast<const float*>(inputs[role]->data) : nullptr; };
     for (const Role role : {Role::gamma, Role::beta}) {
-      if (inputs[role] && std::count(inputs[role]->shape.begin(), inputs[role]->shape.end(), 0) == 0) {
-        std::int64_t count = 1;
-        for (const std::int64_t extent : inputs[role]->shape) count *= extent;
-        if (count != cols) return unsupported("a " + std::string(norma::name(role)) + " that is broadcast");
-      }
+      if (!inputs[role]) continue;
+      const std::int64_t count = product(inputs[role]->shape.begin(), inputs[role]->shape.end());
+      if (count != 0 && count != cols) return unsupported("a " + std::string(norma::name(role)) + " that is broadcast");
     }
     kernel(parameter(Role::x), parameter(Role::gamma), parameter(Role::beta), reinterpret_cast<float*>(outputs[Role::y]->data), rows, cols,
            static_cast<float>(spec.effective_epsilon()));
