@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "laws/common.h"
 #include "norma/exact.h"
 #include "norma/reference.h"
 
@@ -52,7 +53,8 @@ class Bounds {
     double of_mean = 0;   // absolute
     bool range = false;
   };
-  [[nodiscard]] Constants constants(const GroupFacts& g) const {
+  [[nodiscard]] Constants constants(const GroupFacts& g) const { return constants(g, sums(g.n)); }
+  [[nodiscard]] Constants constants(const GroupFacts& g, double depth) const {
     Constants k;
     if (g.n == 0) return k;
     const double epsilon = case_.spec.effective_epsilon();
@@ -65,10 +67,9 @@ class Bounds {
       k.range = out_of_range(g, k.root);
       return k;
     }
-    const double depth = sums(g.n);
     const double mean_square = g.squares / g.n;
     const double a = g.magnitude / g.n;
-    const bool welford = arithmetic_.algorithm == Arithmetic::Algorithm::welford && op_.centred;
+    const bool welford = by_welford();
     const double d = op_.centred ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a : 0;
     k.of_mean = d;
     k.relative = gamma_of(depth * u_sum_ + 9 * u_);
@@ -89,6 +90,9 @@ class Bounds {
     return k;
   }
 
+  // The largest depth for which γ of all that is made of it exists.
+  [[nodiscard]] double deepest() const { return std::floor((by_welford() ? 0.25 : 1.0) * (1 - 16 * u_) / u_sum_) - 16; }
+
   // Of y and of x̂, in terms of the exact values.
   [[nodiscard]] double of_y(const Constants& k, double xhat, double gain, double bias, double ulp, double ulp_of_xhat) const {
     const double x = std::fabs(xhat);
@@ -106,6 +110,7 @@ class Bounds {
   [[nodiscard]] double of_update(double taken, double size, double ulp) const { return taken + 4 * u_ * size + ulp / 2; }
 
  private:
+  [[nodiscard]] bool by_welford() const { return arithmetic_.algorithm == Arithmetic::Algorithm::welford && op_.centred; }
   // A tensor of a format that the compute format does not hold is rounded when it is read.
   [[nodiscard]] bool wider(Role role) const {
     return case_.inputs[role] && info(case_.inputs[role]->format).precision > info(compute_).precision;
@@ -152,9 +157,45 @@ std::vector<GroupFacts> facts_of(const Case& c, const Membership& m) {
   return groups;
 }
 
+// For errors that are not counted in ulp. An infinity is as far away as the least number that rounds to it, with room to spare.
+double distance(Format format, Bits got, double exact) {
+  const double value = value_of(format, got);
+  if (std::isnan(value) || !std::isfinite(exact)) return infinity;
+  if (std::isfinite(value)) return std::fabs(value - exact);
+  const double least = std::ldexp(1 - 0x1p-10, info(format).max_exponent()) * 2;
+  return std::signbit(value) == std::signbit(exact) ? std::max(0.0, least - std::fabs(exact)) : infinity;
+}
+
+// The least whole number from `least` on for which `covers`, which stays true once it is; infinity where none up to `most` is.
+template <class Covers>
+double least_depth(double least, double most, Covers&& covers) {
+  if (covers(least)) return least;
+  double step = 1;
+  for (double low = least; low < most; step *= 2) {
+    const double high = std::min(low + step, most);
+    if (!covers(high)) {
+      low = high;
+      continue;
+    }
+    for (least = high; least - low > 1;) {
+      const double middle = std::floor(low + (least - low) / 2);
+      (covers(middle) ? least : low) = middle;
+    }
+    return least;
+  }
+  return infinity;
+}
+
 }  // namespace
 
-Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole<Tensor>* got) {
+bool within_bound(const Element& e, Format format, Bits got) {
+  if (same_number(format, got, e.rounded)) return true;
+  if (decode(format, e.rounded).kind == Kind::nan) return false;
+  if (std::isinf(e.bound)) return true;
+  return e.distance <= e.bound * (1 + 1e-9);
+}
+
+Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole<Tensor>* got, Depth* depth) {
   const Membership m = membership(c);
   const OpInfo& op = info(c.spec.op);
   Truth truth;
@@ -185,7 +226,10 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole
     e.ulp = ulp_at(value, format);
     e.rounded = round(value, format).bits;
     if (role == Role::xhat) ulp_of_xhat[static_cast<std::size_t>(offset)] = e.ulp;
-    if (got != nullptr && (*got)[role]) e.error = ulp_error(value, format, bits_at(*(*got)[role], offset));
+    if (got == nullptr || !(*got)[role]) return;
+    const Bits bits = bits_at(*(*got)[role], offset);
+    e.error = ulp_error(value, format, bits);
+    e.distance = e.error < std::numeric_limits<double>::max() ? e.error * e.ulp : distance(format, bits, e.exact);
   });
   if (!status.ok()) return status;
 
@@ -222,14 +266,20 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole
     const double value = value_at(*c.inputs[role], m.parameter[i] % count);
     return role == Role::gamma && c.spec.profile.gain_offset ? 1 + value : value;
   };
+  const auto of_y = [&](const Bounds::Constants& k, std::size_t i, const Element& e) {
+    const double bound = bounds.of_y(k, e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), e.ulp, ulp_of_xhat[i]);
+    return std::isnan(bound) ? infinity : bound;
+  };
   if (truth.outputs[Role::y]) {
     for (std::size_t i = 0; i < truth.outputs[Role::y]->size(); ++i) {
-      (*truth.outputs[Role::y])[i].xhat = (*truth.outputs[Role::xhat])[i].exact;
+      Element& e = (*truth.outputs[Role::y])[i];
+      const auto g = static_cast<std::size_t>(m.group[i]);
+      e.xhat = (*truth.outputs[Role::xhat])[i].exact;
+      e.condition = groups[g].magnitude / groups[g].n / constants[g].root;
+      e.size = std::fabs(parameter(Role::gamma, i, 1)) * std::max(1.0, std::fabs(e.xhat)) + std::fabs(parameter(Role::beta, i, 0));
     }
   }
-  finish(Role::y, [&](std::size_t i, std::size_t g, const Element& e) {
-    return bounds.of_y(constants[g], e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), e.ulp, ulp_of_xhat[i]);
-  });
+  finish(Role::y, [&](std::size_t i, std::size_t g, const Element& e) { return of_y(constants[g], i, e); });
   finish(Role::mean, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_mean(constants[g], e.exact, e.ulp); });
   finish(Role::rstd, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_rstd(constants[g], e.exact, e.ulp); });
   // The running statistics by the errors of what they take in: the mean's, and twice rstd's relative one for the variance.
@@ -245,6 +295,18 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole
     return bounds.of_update(factor * lost, old + factor * groups[g].variance, e.ulp);
   });
   finish(Role::sum, [&](std::size_t, std::size_t, const Element& e) { return e.ulp / 2; });
+  if (depth == nullptr || got == nullptr || !(*got)[Role::y]) return truth;
+  for (std::size_t i = 0; i < truth.y().size(); ++i) {
+    const Element& e = truth.y()[i];
+    if (e.range || !std::isfinite(e.exact) || e.error <= 0.5 || std::isinf(depth->least)) continue;
+    const auto g = static_cast<std::size_t>(m.group[i]);
+    const double least = least_depth(depth->least, bounds.deepest(), [&](double d) {
+      Element at = e;
+      at.bound = of_y(bounds.constants(groups[g], d), i, e);
+      return within_bound(at, c.format, bits_at(*(*got)[Role::y], static_cast<std::int64_t>(i)));
+    });
+    if (least > depth->least) *depth = {least, static_cast<std::int64_t>(i)};
+  }
   return truth;
 }
 
