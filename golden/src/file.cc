@@ -49,6 +49,24 @@ int open_nameless(const std::filesystem::path& path) {
   return -1;
 }
 
+// What a path leads to: a regular file, or none yet.
+struct Target {
+  std::filesystem::path path;
+  bool exists;
+  struct stat old;
+};
+Result<Target> find_target(const std::filesystem::path& path) {
+  std::error_code ignored;
+  Target target{path, false, {}};
+  if (std::filesystem::is_symlink(path, ignored)) {
+    target.path = std::filesystem::canonical(path, ignored);
+    if (ignored) return io_error("is a symbolic link that leads nowhere: " + ignored.message());
+  }
+  target.exists = ::stat(target.path.c_str(), &target.old) == 0;
+  if (target.exists && !S_ISREG(target.old.st_mode)) return not_regular(target.old.st_mode);
+  return target;
+}
+
 // A name in the directory of `path` that nobody uses, for what `create` puts there.
 template <class Create>
 Result<std::filesystem::path> create_beside(const std::filesystem::path& path, Create create) {
@@ -94,16 +112,26 @@ Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to) {
   return Bytes(to.first(static_cast<std::size_t>(got)));
 }
 
-Status replace_file(const std::filesystem::path& path, Bytes bytes) {
-  std::error_code ignored;
-  std::filesystem::path target = path;
-  if (std::filesystem::is_symlink(path, ignored)) {
-    target = std::filesystem::canonical(path, ignored);
-    if (ignored) return io_error("is a symbolic link that leads nowhere: " + ignored.message());
+Status may_replace_file(const std::filesystem::path& path) {
+  const Result<Target> found = find_target(path);
+  if (!found.ok()) return found.status();
+  int fd = open_nameless(found->path);
+  if (fd < 0) {
+    const Result<std::filesystem::path> temporary =
+        create_beside(found->path, [&](const char* name) { return fd = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); });
+    if (!temporary.ok()) return temporary.status();
+    ::unlink(temporary->c_str());
   }
-  struct stat old {};
-  const bool exists = ::stat(target.c_str(), &old) == 0;
-  if (exists && !S_ISREG(old.st_mode)) return not_regular(old.st_mode);
+  const Descriptor closed(fd);
+  return {};
+}
+
+Status replace_file(const std::filesystem::path& path, Bytes bytes) {
+  const Result<Target> found = find_target(path);
+  if (!found.ok()) return found.status();
+  const std::filesystem::path& target = found->path;
+  const bool exists = found->exists;
+  const struct stat& old = found->old;
 
   // A process that is killed while it writes leaves nothing behind if the file has no name until it is complete. A link cannot replace
   // what is there, so it gets a temporary name first; a kill between these two calls leaves that, as one at any time does elsewhere.

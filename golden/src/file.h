@@ -44,5 +44,7 @@ Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to);
 
 // Puts the bytes where the path points, all of them or none: a temporary file beside it, synced, renamed.
 Status replace_file(const std::filesystem::path& path, Bytes bytes);
+// Whether it would get as far as that temporary file.
+Status may_replace_file(const std::filesystem::path& path);
 
 }  // namespace norma::files

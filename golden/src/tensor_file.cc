@@ -107,4 +107,8 @@ Status write_file(const std::filesystem::path& path, std::span<const std::byte> 
   return guarded(path, "writing it", [&] { return files::replace_file(path, bytes); });
 }
 
+Status may_write_file(const std::filesystem::path& path) {
+  return guarded(path, "writing it", [&] { return files::may_replace_file(path); });
+}
+
 }  // namespace norma

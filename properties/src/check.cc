@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "laws/common.h"
 
@@ -50,9 +49,9 @@ struct Verdict {
   Reply::Kind reply = Reply::Kind::ok;
 };
 
-Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* accuracy) {
+Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* accuracy, std::int64_t number = 0) {
   try {
-    Trial trial(subject, c, accuracy);
+    Trial trial(subject, c, accuracy, {&law, number});
     return {law.check(trial)};
   } catch (const Trial::Unanswered& u) {
     const bool own = u.reply.kind == Reply::Kind::unsupported;
@@ -63,8 +62,8 @@ Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* ac
 bool counts(const Verdict& v) { return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported; }
 
 // The smallest case of the same fault: greedily, the first that fails as well.
-Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict) {
-  Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply};
+Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict, std::int64_t number) {
+  Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply, number};
   const bool range = verdict.outcome.range;
   // What hangs costs its time limit each time.
   int budget = verdict.reply == Reply::Kind::hung ? 8 : 1500;
@@ -93,8 +92,8 @@ std::span<const Law> laws() {
   return all;
 }
 
-Trial::Trial(Subject& subject, Case c, Accuracy* accuracy)
-    : base(std::move(c)), random(rc::Random::Key{base.salt, 0x6c6177, 0, 0}), subject_(subject), accuracy_(accuracy) {}
+Trial::Trial(Subject& subject, Case c, Accuracy* accuracy, const Source& source)
+    : base(std::move(c)), random(rc::Random::Key{base.salt, 0x6c6177, 0, 0}), subject_(subject), accuracy_(accuracy), source_(source) {}
 
 ByRole<Tensor> Trial::run(const Case& c) {
   Reply reply = subject_.run(c);
@@ -103,26 +102,10 @@ ByRole<Tensor> Trial::run(const Case& c) {
 }
 
 Truth Trial::truth(const Case& c, const ByRole<Tensor>& got) {
-  Result<Truth> truth = truth_of(c, arithmetic(), &got);
+  Depth depth{accuracy_ != nullptr ? accuracy_->depth.value : 0};
+  Result<Truth> truth = truth_of(c, arithmetic(), &got, accuracy_ != nullptr ? &depth : nullptr);
   if (!truth.ok()) throw Unanswered{c, {Reply::Kind::unsupported, "the reference: " + truth.status().message, {}}};
-  if (accuracy_ != nullptr && got[Role::y]) {
-    Accuracy& a = *accuracy_;
-    for (std::size_t i = 0; i < truth->y().size(); ++i) {
-      const Element& e = truth->y()[i];
-      const Bits bits = bits_at(*got[Role::y], static_cast<std::int64_t>(i));
-      if (e.range || !std::isfinite(e.exact)) continue;
-      const bool same = same_number(c.format, bits, e.rounded);
-      a.elements += 1;
-      a.correctly_rounded += same;
-      a.faithful += same || e.error < 1;
-      a.within += within_bound(e, c.format, bits);
-      const int bin = same ? 0 : std::isinf(e.error) ? 23 : std::clamp(static_cast<int>(std::ceil(std::log2(e.error))) + 2, 1, 23);
-      a.histogram[static_cast<std::size_t>(bin)] += 1;
-      if (!same && e.error > a.worst_ulp) a.worst_ulp = e.error, a.worst_ulp_case = to_line(c);
-      const double margin = same ? 0 : e.error * e.ulp / e.bound;
-      if (margin > a.worst_margin) a.worst_margin = margin, a.worst_margin_case = to_line(c);
-    }
-  }
+  if (accuracy_ != nullptr && got[Role::y]) accuracy_->see(c, *truth, *got[Role::y], depth, source_);
   return std::move(*truth);
 }
 
@@ -142,7 +125,7 @@ Report check(Subject& subject, const Settings& settings) {
       for (int attempt = 0; attempt < 8; ++attempt) {
         const rc::Shrinkable<Case> generated = generate(*wish, stream_of(law) + settings.seed, static_cast<std::uint64_t>(i * 8 + attempt));
         const Case c = generated.value();
-        const Verdict v = verdict_of(subject, law, c, &report.accuracy);
+        const Verdict v = verdict_of(subject, law, c, &report.accuracy, i);
         if (v.outcome.kind == Outcome::Kind::vacuous) {
           if (attempt == 7) ++r.vacuous;
           continue;
@@ -156,7 +139,7 @@ Report check(Subject& subject, const Settings& settings) {
         } else {
           ++(v.outcome.range ? r.ranged : r.broken);
           std::optional<Finding>& first = v.outcome.range ? r.first_ranged : r.first;
-          if (!first) first = settings.shrink ? shrunk(subject, law, generated, v) : Finding{c, c, v.outcome.what, v.reply};
+          if (!first) first = settings.shrink ? shrunk(subject, law, generated, v, i) : Finding{c, c, v.outcome.what, v.reply, i};
         }
         break;
       }
@@ -184,7 +167,7 @@ Hunt hunt(Subject& subject, Subject& honest, const Law& law, const Settings& set
 
 Finding replay(Subject& subject, const Law& law, const Case& c) {
   const Verdict v = verdict_of(subject, law, c, nullptr);
-  return {c, c, v.outcome.kind == Outcome::Kind::broken ? v.outcome.what : "", v.reply};
+  return {c, c, v.outcome.kind == Outcome::Kind::broken ? v.outcome.what : "", v.reply, 0};
 }
 
 std::int64_t Report::must_violations() const {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "laws/common.h"
 #include "norma/exact.h"
 #include "norma/reference.h"
 
@@ -62,7 +63,8 @@ class Bounds {
     double of_mean = 0, of_variance = 0;  // absolute
     bool range = false;
   };
-  [[nodiscard]] Constants constants(const GroupFacts& g) const {
+  [[nodiscard]] Constants constants(const GroupFacts& g) const { return constants(g, sums(g.n)); }
+  [[nodiscard]] Constants constants(const GroupFacts& g, double depth) const {
     Constants k;
     if (g.n == 0) return k;
     const double epsilon = case_.spec.effective_epsilon();
@@ -75,10 +77,9 @@ class Bounds {
       k.range = out_of_range(g, k.root);
       return k;
     }
-    const double depth = sums(g.n);
     const double mean_square = g.squares / g.n;
     const double a = g.magnitude / g.n;
-    const bool welford = arithmetic_.algorithm == Arithmetic::Algorithm::welford && op_.centred;
+    const bool welford = by_welford();
     // The first update takes in the whole of x, and no later one moves it.
     const bool exact = welford && g.flat && unit_roundoff(case_.x().format) >= std::max(u_, u_sum_);
     const double d = op_.centred && !exact ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a + eta_ : 0;
@@ -107,6 +108,9 @@ class Bounds {
     return k;
   }
 
+  // The largest depth for which γ of all that is made of it exists.
+  [[nodiscard]] double deepest() const { return std::floor((by_welford() ? 0.25 : 1.0) * (1 - 16 * u_) / u_sum_) - 16; }
+
   // Of what is computed, in terms of the exact values; it is rounded to its format after that.
   [[nodiscard]] double of_y(const Constants& k, double xhat, double gain, double bias, double ulp_of_xhat) const {
     const double x = std::fabs(xhat);
@@ -128,6 +132,7 @@ class Bounds {
   [[nodiscard]] double of_update(double taken, double size) const { return taken + 4 * u_ * size + 2 * eta_; }
 
  private:
+  [[nodiscard]] bool by_welford() const { return arithmetic_.algorithm == Arithmetic::Algorithm::welford && op_.centred; }
   // A tensor of a format that the compute format does not hold is rounded when it is read.
   [[nodiscard]] bool wider(Role role) const {
     return case_.inputs[role] && info(case_.inputs[role]->format).precision > info(compute_).precision;
@@ -176,9 +181,51 @@ std::vector<GroupFacts> facts_of(const Case& c, const Membership& m) {
   return groups;
 }
 
+// The bound of what is rounded to its format last. An error may carry a value into the next binade, where that rounding is coarser.
+double with_last_rounding(const Element& e, Format format, double computed) {
+  const double bound = computed + half_ulp(format, std::fabs(e.exact) + computed);
+  return std::isnan(bound) ? infinity : bound;
+}
+
+// For errors that are not counted in ulp. An infinity is as far away as the least number that rounds to it, with room to spare.
+double distance(Format format, Bits got, double exact) {
+  const double value = value_of(format, got);
+  if (std::isnan(value) || !std::isfinite(exact)) return infinity;
+  if (std::isfinite(value)) return std::fabs(value - exact);
+  const double least = std::ldexp(1 - 0x1p-10, info(format).max_exponent()) * 2;
+  return std::signbit(value) == std::signbit(exact) ? std::max(0.0, least - std::fabs(exact)) : infinity;
+}
+
+// The least whole number from `least` on for which `covers`, which stays true once it is; infinity where none up to `most` is.
+template <class Covers>
+double least_depth(double least, double most, Covers&& covers) {
+  if (covers(least)) return least;
+  double step = 1;
+  for (double low = least; low < most; step *= 2) {
+    const double high = std::min(low + step, most);
+    if (!covers(high)) {
+      low = high;
+      continue;
+    }
+    for (least = high; least - low > 1;) {
+      const double middle = std::floor(low + (least - low) / 2);
+      (covers(middle) ? least : low) = middle;
+    }
+    return least;
+  }
+  return infinity;
+}
+
 }  // namespace
 
-Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<Tensor>* got) {
+bool within_bound(const Element& e, Format format, Bits got) {
+  if (same_number(format, got, e.rounded)) return true;
+  if (decode(format, e.rounded).kind == Kind::nan) return false;
+  if (std::isinf(e.bound)) return true;
+  return e.distance <= e.bound * (1 + 1e-9);
+}
+
+Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<Tensor>* got, Depth* depth) {
   const Arithmetic& arithmetic = declared.of(c.spec.op);
   const Membership m = membership(c);
   const OpInfo& op = info(c.spec.op);
@@ -210,7 +257,10 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
     e.ulp = ulp_at(value, format);
     e.rounded = round(value, format).bits;
     if (role == Role::xhat) ulp_of_xhat[static_cast<std::size_t>(offset)] = e.ulp;
-    if (got != nullptr && (*got)[role]) e.error = ulp_error(value, format, bits_at(*(*got)[role], offset));
+    if (got == nullptr || !(*got)[role]) return;
+    const Bits bits = bits_at(*(*got)[role], offset);
+    e.error = ulp_error(value, format, bits);
+    e.distance = e.error < std::numeric_limits<double>::max() ? e.error * e.ulp : distance(format, bits, e.exact);
   });
   if (!status.ok()) return status;
   if (c.spec.profile.cast_before_gain) {
@@ -249,9 +299,7 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
       const std::size_t g = per_element ? static_cast<std::size_t>(m.group[i]) : i;
       e.range = g < constants.size() && constants[g].range;
       const double computed = exact ? 0 : bound(i, g, e);
-      // An error may carry a value into the next binade, where the last rounding is coarser.
-      e.bound = exact ? e.ulp / 2 : computed + half_ulp(room[role]->format, std::fabs(e.exact) + computed);
-      if (std::isnan(e.bound)) e.bound = infinity;
+      e.bound = exact ? e.ulp / 2 : with_last_rounding(e, room[role]->format, computed);
     }
   };
   const auto parameter = [&](Role role, std::size_t i, double none) {
@@ -260,14 +308,19 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
     const double value = value_at(*c.inputs[role], m.parameter[i] % count);
     return role == Role::gamma && c.spec.profile.gain_offset ? 1 + value : value;
   };
+  const auto of_y = [&](const Bounds::Constants& k, std::size_t i, const Element& e) {
+    return bounds.of_y(k, e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), ulp_of_xhat[i]);
+  };
   if (truth.outputs[Role::y]) {
     for (std::size_t i = 0; i < truth.outputs[Role::y]->size(); ++i) {
-      (*truth.outputs[Role::y])[i].xhat = (*truth.outputs[Role::xhat])[i].exact;
+      Element& e = (*truth.outputs[Role::y])[i];
+      const auto g = static_cast<std::size_t>(m.group[i]);
+      e.xhat = (*truth.outputs[Role::xhat])[i].exact;
+      e.condition = groups[g].magnitude / groups[g].n / constants[g].root;
+      e.size = std::fabs(parameter(Role::gamma, i, 1)) * std::max(1.0, std::fabs(e.xhat)) + std::fabs(parameter(Role::beta, i, 0));
     }
   }
-  finish(Role::y, [&](std::size_t i, std::size_t g, const Element& e) {
-    return bounds.of_y(constants[g], e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), ulp_of_xhat[i]);
-  });
+  finish(Role::y, [&](std::size_t i, std::size_t g, const Element& e) { return of_y(constants[g], i, e); });
   finish(Role::mean, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_mean(constants[g], e.exact); });
   finish(Role::rstd, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_rstd(constants[g], e.exact); });
   // The running statistics by the errors of what they take in.
@@ -282,6 +335,18 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
     return bounds.of_update(factor * constants[g].of_variance, old + factor * groups[g].variance);
   });
   finish(Role::sum, [&](std::size_t, std::size_t, const Element&) { return 0; });
+  if (depth == nullptr || got == nullptr || !(*got)[Role::y]) return truth;
+  for (std::size_t i = 0; i < truth.y().size(); ++i) {
+    const Element& e = truth.y()[i];
+    if (e.range || !std::isfinite(e.exact) || e.error <= 0.5 || std::isinf(depth->least)) continue;
+    const auto g = static_cast<std::size_t>(m.group[i]);
+    const double least = least_depth(depth->least, bounds.deepest(), [&](double d) {
+      Element at = e;
+      at.bound = with_last_rounding(e, c.format, of_y(bounds.constants(groups[g], d), i, e));
+      return within_bound(at, c.format, bits_at(*(*got)[Role::y], static_cast<std::int64_t>(i)));
+    });
+    if (least > depth->least) *depth = {least, static_cast<std::int64_t>(i)};
+  }
   return truth;
 }
 

@@ -1,76 +1,18 @@
 // The program as its users meet it: words in, text and exit status out.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "program.h"
 
 #include <bit>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <cmath>
 #include <functional>
-#include <map>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 
-#include "norma/tensor_file.h"
-
 namespace norma {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
-
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-struct Outcome {
-  int status;
-  std::string out;
-  std::string err;
-};
-
-class Program : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "norma_program_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  [[nodiscard]] fs::path at(const std::string& name) const { return folder_ / name; }
-
-  // Runs the program in the test's own folder, or in another one.
-  [[nodiscard]] Outcome norma(const std::string& arguments, const std::string& folder = ".") const {
-    const std::string to = at("").string();
-    const std::string command =
-        "cd " + to + " && cd " + folder + " && " NORMA_PROGRAM " " + arguments + " >" + to + ".out 2>" + to + ".err </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(at(".out")), contents(at(".err"))};
-  }
-
-  // The program refused: exit status 2, nothing on standard output, and one line that contains the words.
-  void expect_refusal(const std::string& arguments, std::initializer_list<std::string> words) const {
-    const Outcome o = norma(arguments);
-    EXPECT_EQ(o.status, 2) << arguments << "\n" << o.err;
-    EXPECT_EQ(o.out, "") << arguments;
-    EXPECT_TRUE(o.err.starts_with("norma: ")) << o.err;
-    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
-    for (const std::string& word : words)
-      EXPECT_NE(o.err.find(word), std::string::npos) << arguments << "\nlacks \"" << word << "\":\n" << o.err;
-  }
-
-  void write(const std::string& name, std::vector<Tensor> tensors, std::map<std::string, std::string> metadata) const {
-    const Status s = write_tensor_file(at(name), TensorFile{std::move(tensors), std::move(metadata), {}});
-    ASSERT_TRUE(s.ok()) << s.message;
-  }
-
- private:
-  fs::path folder_;
-};
 
 Tensor tensor(std::string name, Shape shape, const std::vector<float>& values) {
   Tensor t{std::move(name), Format::f32, std::move(shape), {}};

@@ -49,8 +49,8 @@ TEST(Truth, BoundsHoldOfAPlainLoop) {
       const Element& e = truth->y()[k];
       if (e.range || bits_at(*got[Role::y], static_cast<std::int64_t>(k)) == e.rounded) continue;
       ++seen;
-      worst = std::max(worst, e.error * e.ulp / e.bound);
-      ASSERT_LE(e.error * e.ulp, e.bound * (1 + 1e-9)) << "y[" << k << "] " << e.error << " ulp\n" << to_line(c);
+      worst = std::max(worst, e.distance / e.bound);
+      ASSERT_LE(e.distance, e.bound * (1 + 1e-9)) << "y[" << k << "] " << e.error << " ulp\n" << to_line(c);
     }
   }
   EXPECT_GT(seen, testing::scaled(100'000));
@@ -71,9 +71,61 @@ TEST(Truth, CorrectlyRoundedAllowsOneValue) {
       set_bits(*got[Role::y], k, next_up(c.format, first->y()[static_cast<std::size_t>(k)].rounded));
     const Result<Truth> truth = truth_of(c, exact, &got);
     for (const Element& e : truth->y()) {
-      EXPECT_TRUE(!std::isfinite(e.exact) || e.error * e.ulp >= e.bound);
+      EXPECT_TRUE(!std::isfinite(e.exact) || e.distance >= e.bound);
     }
   }
+}
+
+// An error of more units in the last place than a double can count is no small one.
+TEST(Truth, ErrorsBesideAnExactZeroAreSeenWhole) {
+  const Result<Case> c = parse_case("layer_norm f64 x=f64[1,2]:3ff0000000000000*2");
+  ASSERT_TRUE(c.ok());
+  ByRole<Tensor> got;
+  got[Role::y] = tensor_of(Role::y, Format::f64, {1, 2});
+  set_bits(*got[Role::y], 0, nearest_bits(Format::f64, 1.0));
+  const Result<Truth> truth = truth_of(*c, {}, &got);
+  ASSERT_TRUE(truth.ok());
+  const Element& e = truth->y()[0];
+  EXPECT_EQ(e.distance, 1.0);
+  EXPECT_LT(e.bound, 1e-12);
+  EXPECT_FALSE(within_bound(e, Format::f64, bits_at(*got[Role::y], 0)));
+}
+
+// The depth that was found is the least: one that a declaration can name covers everything exactly when it is as large.
+TEST(Truth, DepthIsTheLeastThatCovers) {
+  int covering = 0, falling_short = 0;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(testing::scaled(200)); ++i) {
+    const Case c =
+        generate({.ops = {Op::layer_norm}, .formats = {Format::f32}, .tame = true, .least_n = 100, .plain_profile = true}, 4, i).value();
+    ByRole<Tensor> got;
+    got[Role::y] = plain(c);
+    Depth depth;
+    ASSERT_TRUE(truth_of(c, {}, &got, &depth).ok());
+    const auto n = static_cast<double>(c.elements() / c.x().shape[0]);
+    EXPECT_LE(depth.least, n - 1) << to_line(c);
+    EXPECT_EQ(depth.least == 0, depth.element < 0);
+    for (std::int64_t lanes = 1; lanes <= 64; lanes *= 2) {
+      const Arithmetic declared{.compute = {}, .accumulate = {}, .depth = Arithmetic::Depth::lanes, .lanes = lanes, .bitwise = {}};
+      const double c_of_lanes = std::ceil(n / static_cast<double>(lanes)) + std::ceil(std::log2(static_cast<double>(lanes))) + 1;
+      const Result<Truth> truth = truth_of(c, declared, &got);
+      bool covered = true;
+      for (std::size_t k = 0; k < truth->y().size(); ++k) {
+        const Element& e = truth->y()[k];
+        covered = covered && (e.range || within_bound(e, c.format, bits_at(*got[Role::y], static_cast<std::int64_t>(k))));
+      }
+      ASSERT_EQ(covered, c_of_lanes >= depth.least) << "depth " << depth.least << ", declared " << c_of_lanes << "\n" << to_line(c);
+      ++(covered ? covering : falling_short);
+    }
+    // What is known already is not found again, and where no c helps, that is said.
+    Depth known = depth;
+    ASSERT_TRUE(truth_of(c, {}, &got, &known).ok());
+    EXPECT_EQ(known.least, depth.least);
+    for (std::int64_t k = 0; k < c.elements(); ++k) set_bits(*got[Role::y], k, info(c.format).quiet_nan());
+    ASSERT_TRUE(truth_of(c, {}, &got, &known).ok());
+    EXPECT_TRUE(std::isinf(known.least)) << to_line(c);
+  }
+  EXPECT_GT(covering, testing::scaled(500));
+  EXPECT_GT(falling_short, testing::scaled(50));
 }
 
 TEST(Truth, StatisticsAreBoundedToo) {

@@ -58,6 +58,8 @@ Status write_tensor_file(const std::filesystem::path& path, const TensorFile& fi
 
 // The same for any bytes.
 Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+// Whether write_file would get as far as a file without a name in the directory of `path`: to ask before long work. Changes nothing.
+Status may_write_file(const std::filesystem::path& path);
 
 // For messages, which stay on one line whatever they speak of. A name or a word from a file: in quotes, printable ASCII, of bounded
 // length. A path from the user: whole, Unicode as it is.

@@ -77,4 +77,11 @@ Result<Case> parse_case(std::string_view line);
 // The same as C++ for a test: the tensors as arrays of bits and the call of norma::compute.
 [[nodiscard]] std::string to_cpp(const Case& c);
 
+// The same as a golden case without an id, one JSON object: comment, flags (none), severity, op, dtype (of y), profile, shape, axis,
+// groups, epsilon and momentum as hex floats, inputs and outputs. A tensor is its dtype, its shape, and the bits of its elements as
+// little-endian hexadecimal digits; an output, among them mean and rstd where the op has them, is correctly rounded and has `lo` and `hi`
+// beside it: the least and the largest number that the bound for the default arithmetic allows (truth.h), NaN where nothing but a NaN is
+// right. Severity is `should` where the bound does not apply to all of it.
+Result<std::string> to_golden(const Case& c, std::string_view comment);
+
 }  // namespace norma::properties

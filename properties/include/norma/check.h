@@ -1,7 +1,6 @@
 // The search: laws, each on as many generated cases as asked, against a subject; and what came of it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "norma/accuracy.h"
 #include "norma/law.h"
 
 namespace norma::properties {
@@ -30,6 +30,7 @@ struct Finding {
   Case original, smallest;
   std::string what;                     // of the smallest
   Reply::Kind reply = Reply::Kind::ok;  // other than ok: the subject did not answer this call, which may not be the case's own
+  std::int64_t number = 0;              // of the original among the cases of its law
 };
 
 struct LawReport {
@@ -45,14 +46,6 @@ struct LawReport {
   [[nodiscard]] std::int64_t tested() const { return held + broken + ranged; }
   // Most of what was generated said nothing.
   [[nodiscard]] bool starved() const { return tested() + unsupported < vacuous; }
-};
-
-// What the exact values say of every y that was looked at.
-struct Accuracy {
-  std::int64_t elements = 0, correctly_rounded = 0, faithful = 0, within = 0;
-  double worst_ulp = 0, worst_margin = 0;  // of those to which the standard model applies
-  std::string worst_ulp_case, worst_margin_case;
-  std::array<std::int64_t, 24> histogram{};  // by log2 of the error in ulp: up to 1/2, 1, 2, 4, …
 };
 
 struct Report {

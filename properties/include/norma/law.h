@@ -3,6 +3,7 @@
 
 #include <rapidcheck.h>
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +15,14 @@
 
 namespace norma::properties {
 
-struct Accuracy;  // check.h
+struct Accuracy;  // accuracy.h
+struct Law;
+
+// Where a case comes from: the law that it was made for, and its number.
+struct Source {
+  const Law* law = nullptr;
+  std::int64_t number = 0;
+};
 
 enum class Severity : std::uint8_t { must, should };
 
@@ -32,7 +40,8 @@ struct Outcome {
 // One case on its way through a law. What a subject does not answer ends the check, by an exception that the search knows.
 class Trial {
  public:
-  Trial(Subject& subject, Case c, Accuracy* accuracy);  // of every y that has to do with the case, where wanted
+  // `accuracy`: of every y that has to do with the case, where wanted.
+  Trial(Subject& subject, Case c, Accuracy* accuracy, const Source& source = {});
 
   const Case base;
   rc::Random random;  // from the salt: the law's own choices
@@ -51,6 +60,7 @@ class Trial {
  private:
   Subject& subject_;
   Accuracy* accuracy_;
+  Source source_;
 };
 
 struct Law {

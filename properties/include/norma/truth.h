@@ -21,14 +21,20 @@ namespace norma::properties {
 // of equal elements it leaves exact. Where such a loss may reach v nothing is promised. What is given in a format wider than the compute
 // format is rounded once more. correctly_rounded is off by nothing but its rounding.
 struct Element {
-  double exact = 0;    // rounded to a double
-  double xhat = 0;     // of y
-  double bound = 0;    // absolute, the last rounding included; infinite where nothing is promised
-  double error = 0;    // |got − exact|, in units in the last place of its format at the exact value
-  double ulp = 0;      // that unit
-  Bits rounded = 0;    // the correctly rounded value
-  bool range = false;  // a square or a sum leaves the range of the compute format: the standard model does not apply
+  double exact = 0;      // rounded to a double
+  double xhat = 0;       // of y
+  double bound = 0;      // absolute, the last rounding included; infinite where nothing is promised
+  double error = 0;      // |got − exact|, in units in the last place of its format at the exact value
+  double ulp = 0;        // that unit
+  double distance = 0;   // |got − exact|; error·ulp, but for infinities and for errors of more units than a double can count
+  Bits rounded = 0;      // the correctly rounded value
+  bool range = false;    // a square or a sum leaves the range of the compute format: the standard model does not apply
+  double condition = 0;  // of y: A/√v of its group
+  double size = 0;       // of y: |γ|·max(1, |x̂|) + |β|, what it is made of
 };
+
+// Whether an element is as an honest subject gives it.
+[[nodiscard]] bool within_bound(const Element& e, Format format, Bits got);
 
 // Of one output, element by element. Not finite exact values have error 0 where the reply is the same special value, else infinity.
 using Elements = std::vector<Element>;
@@ -39,7 +45,14 @@ struct Truth {
   [[nodiscard]] const Elements& y() const { return *outputs[Role::y]; }
 };
 
-// Of the outputs in the case; `error` where `got`, if it is given, has the tensor.
-Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole<Tensor>* got = nullptr);
+// The least c whose bound covers what was seen: one number for how well a kernel sums. Infinite where no c does; u·c < 1 has to hold.
+struct Depth {
+  double least = 0;
+  std::int64_t element = -1;  // of y that needs it
+};
+
+// Of the outputs in the case; `error` where `got`, if it is given, has the tensor. `depth`, if it is given, is raised to what y takes
+// where the standard model applies; a correctly_rounded subject is graded as two_pass.
+Result<Truth> truth_of(const Case& c, const Arithmetic& arithmetic, const ByRole<Tensor>* got = nullptr, Depth* depth = nullptr);
 
 }  // namespace norma::properties

@@ -17,16 +17,6 @@ bool same_number(Format format, Bits a, Bits b) {
 
 Bits negated(Format format, Bits bits) { return bits ^ info(format).sign_bit(); }
 
-bool within_bound(const Element& e, Format format, Bits got) {
-  if (same_number(format, got, e.rounded)) return true;
-  if (decode(format, e.rounded).kind == Kind::nan) return false;
-  if (std::isinf(e.bound)) return true;
-  const Decoded d = decode(format, got);
-  const double most = std::ldexp(1.0, info(format).max_exponent() + 1);
-  if (d.kind == Kind::infinite) return d.negative == std::signbit(e.exact) && std::fabs(e.exact) + e.bound >= most * (1 - 0x1p-10);
-  return e.error * e.ulp <= e.bound * (1 + 1e-9);
-}
-
 std::optional<Outcome> first_outside(const Truth& truth, const ByRole<Tensor>& got, Role role) {
   if (!got[role] || !truth.outputs[role]) return std::nullopt;
   const Tensor& t = *got[role];
@@ -34,7 +24,7 @@ std::optional<Outcome> first_outside(const Truth& truth, const ByRole<Tensor>& g
     const Element& e = (*truth.outputs[role])[static_cast<std::size_t>(i)];
     if (within_bound(e, t.format, bits_at(t, i))) continue;
     char text[160];
-    std::snprintf(text, sizeof text, ": %.4g ulp away, %.4g of the bound", e.error, e.error * e.ulp / e.bound);
+    std::snprintf(text, sizeof text, ": %.4g ulp away, %.4g of the bound", e.error, e.distance / e.bound);
     return broken(show(t, i) + ", exactly " + to_shortest(t.format, e.rounded) + " (" + to_hex(t.format, e.rounded) + ")" + text, e.range);
   }
   return std::nullopt;

@@ -18,8 +18,6 @@ inline Outcome broken(std::string what, bool range = false) { return {Outcome::K
 // "y[3] = 0.5 (0x3f000000)"
 [[nodiscard]] std::string show(const Tensor& t, std::int64_t i);
 
-// Whether an element is as an honest subject gives it.
-[[nodiscard]] bool within_bound(const Element& e, Format format, Bits got);
 // The first element of an output that is not.
 [[nodiscard]] std::optional<Outcome> first_outside(const Truth& truth, const ByRole<Tensor>& got, Role role);
 // The first element in which two outputs differ; zeros of either sign are one number, NaNs too.

@@ -1,12 +1,10 @@
 #include "norma/check.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <span>
+#include <utility>
 
 #include "matrix.h"
 #include "program.h"
@@ -28,8 +26,9 @@ struct Options {
   std::string shard = "1/1";
   std::string one_case;
   double seconds = 2;
-  bool strict = false, json = false, markdown = false;
-  std::string junit;
+  bool strict = false;
+  std::string waivers;
+  Destinations to;
 };
 
 Result<properties::Settings> settings_of(const Options& options) {
@@ -74,11 +73,11 @@ int run(const Options& options) {
   if (!options.one_case.empty() && settings->laws.empty()) {
     return fail({Code::bad_parameter, "--case: expected one --law or more to hold it against"});
   }
-  if (options.json && options.markdown) return fail({Code::bad_parameter, "--json and --markdown: expected one of them"});
-  Status writable = options.junit.empty() ? Status{} : check_writable(options.junit);
-  if (!writable.ok()) return fail(writable);
+  if (Status status = options.to.check(); !status.ok()) return fail(status);
+  Result<std::vector<Waiver>> waivers = options.waivers.empty() ? std::vector<Waiver>{} : read_waivers(options.waivers, options.subject);
+  if (!waivers.ok()) return fail(waivers.status());
   const properties::Limits limits = limits_of(options.seconds);
-  if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.json);
+  if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.to.json);
   const Started started = start_or_fail(options.subject, limits);
   if (!started.subject) return started.status;
   if (!options.one_case.empty()) return replay(*started.subject, options, *settings);
@@ -86,19 +85,7 @@ int run(const Options& options) {
   const auto laws = static_cast<std::int64_t>(settings->laws.empty() ? properties::laws().size() : settings->laws.size());
   Progress progress("checking", std::max<std::int64_t>(1, laws * (settings->cases / settings->shards)));
   settings->progress = [&](std::int64_t steps) { progress.advance(steps); };
-  const properties::Report report = properties::check(*started.subject, *settings);
-  const bool bad = fails(report, options.strict);
-  if (options.json) {
-    fmt::print("{}\n", to_json(report, options.subject, options.strict).dump(2));
-  } else {
-    fmt::print("{}",
-               options.markdown ? to_markdown(report, options.subject, options.strict) : to_text(report, options.subject, options.strict));
-  }
-  if (!options.junit.empty()) {
-    const std::string xml = to_junit(report, options.subject, options.strict);
-    if (Status status = write_file(options.junit, std::as_bytes(std::span(xml))); !status.ok()) return fail(status);
-  }
-  return bad ? violated : holds;
+  return deliver({properties::check(*started.subject, *settings), options.subject, options.strict, std::move(*waivers)}, options.to);
 }
 
 }  // namespace
@@ -129,9 +116,9 @@ void add_check(CLI::App& app, Command& chosen) {
   command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
   command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
   command->add_flag("--strict", options->strict, "a broken `should` fails too")->disable_flag_override();
-  command->add_option("--junit", options->junit, "write a JUnit XML file as well")->type_name("FILE");
-  command->add_flag("--markdown", options->markdown, "print a table for the summary of a CI run")->disable_flag_override();
-  command->add_flag("--json", options->json, "print one JSON object")->disable_flag_override();
+  command->add_option("--waivers", options->waivers, "laws to live with: [{\"subject\": …, \"law\": …, \"reason\": …}, …]")
+      ->type_name("FILE");
+  add_flags(*command, options->to);
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

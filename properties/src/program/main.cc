@@ -76,12 +76,19 @@ void keep_negative_numbers(std::vector<std::string>& words) {
 
 // What a parse stumbled over, in a line. CLI11 knows no more of a misspelt command or option than that it was left over.
 std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
-  const auto given = app.get_subcommands();
-  const CLI::App& place = given.empty() || app.remaining_size() > 0 ? app : *given.front();
-  const std::string path = &place == &app ? "norma" : "norma " + place.get_name();
+  // The command that was come to: commands may have commands.
+  const CLI::App* at = &app;
+  std::string path = "norma";
+  while (!at->get_subcommands().empty() && at->remaining_size() == 0) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  const CLI::App& place = *at;
+  const auto any = [](const CLI::App*) { return true; };
+  const bool none_given = place.get_subcommands().empty() && !place.get_subcommands(any).empty();
   const std::vector<std::string> left = place.remaining();
   const auto is_option = [](const std::string& word) { return word.starts_with('-') && word != "--"; };
-  const auto word = given.empty() ? left.begin() : std::find_if(left.begin(), left.end(), is_option);
+  const auto word = none_given ? left.begin() : std::find_if(left.begin(), left.end(), is_option);
   if (word == left.end()) return fmt::format("{} (see {} --help)", error.what(), path);
 
   const bool option = is_option(*word);
@@ -89,7 +96,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   if (option) {
     for (const CLI::Option* o : place.get_options([](const CLI::Option* o) { return o->nonpositional(); })) names.push_back(o->get_name());
   } else {
-    for (const CLI::App* command : place.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+    for (const CLI::App* command : place.get_subcommands(any)) names.push_back(command->get_name());
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string name = word->substr(0, word->find('='));
@@ -107,6 +114,7 @@ int run(int argc, char** argv) {
   Command chosen;
   add_check(app, chosen);
   add_diagnose(app, chosen);
+  add_report(app, chosen);
   add_judge(app, chosen);
   add_run(app, chosen);
   add_explain(app, chosen);

@@ -22,6 +22,7 @@ void add_diagnose(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);
 void add_judge(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
+void add_report(CLI::App& app, Command& chosen);
 void add_run(CLI::App& app, Command& chosen);
 
 // Rows of cells in aligned columns.

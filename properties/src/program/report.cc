@@ -1,58 +1,82 @@
 #include "report.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <span>
 
 #include "norma/tensor_file.h"
+#include "program.h"
 #include "settings.h"
 
 namespace norma::program {
-namespace {
 
 using properties::Finding;
 using properties::LawReport;
-using properties::Report;
 using properties::Severity;
 
 std::string_view word(Severity s) { return s == Severity::must ? "must" : "should"; }
+std::string_view word(State s) {
+  static constexpr std::string_view words[] = {"holds", "broken", "waived", "stale", "unsupported", "untested"};
+  return words[static_cast<std::size_t>(s)];
+}
 
-enum class State : std::uint8_t { holds, broken, unsupported, untested };
-State state_of(const LawReport& r) {
-  if (r.broken + r.ranged != 0) return State::broken;
+const Waiver* waiver_of(const CheckReport& report, const LawReport& r) {
+  const auto found = std::find_if(report.waivers.begin(), report.waivers.end(), [&](const Waiver& w) { return w.law == r.law->slug; });
+  return found == report.waivers.end() ? nullptr : &*found;
+}
+
+State state_of(const CheckReport& report, const LawReport& r) {
+  const bool waived = waiver_of(report, r) != nullptr;
+  if (r.broken + r.ranged != 0) return waived ? State::waived : State::broken;
   if (r.starved()) return State::untested;
-  return r.tested() == 0 ? State::unsupported : State::holds;
+  if (r.tested() == 0) return State::unsupported;
+  // What a share of the cases does not break, another one may.
+  return waived && report.report.settings.shards == 1 ? State::stale : State::holds;
 }
 
-bool fails(const LawReport& r, bool strict) {
+bool fails(const CheckReport& report, const LawReport& r) {
   if (r.starved()) return true;
-  if (r.broken != 0 && r.severity == Severity::must) return true;
-  return strict && r.broken + r.ranged != 0;
+  switch (state_of(report, r)) {
+    case State::stale:
+      return true;
+    case State::broken:
+      return report.strict || (r.broken != 0 && r.severity == Severity::must);
+    default:
+      return false;
+  }
 }
 
-std::string verdict(const LawReport& r) {
-  switch (state_of(r)) {
+bool fails(const CheckReport& report) {
+  const std::vector<LawReport>& laws = report.report.laws;
+  return laws.empty() || std::any_of(laws.begin(), laws.end(), [&](const LawReport& r) { return fails(report, r); });
+}
+
+std::string verdict(const CheckReport& report, const LawReport& r) {
+  std::string text = r.broken != 0 ? fmt::format("broken by {}", r.broken) : "";
+  if (r.ranged != 0) text += fmt::format("{}broken by {} out of range", text.empty() ? "" : ", ", r.ranged);
+  switch (state_of(report, r)) {
     case State::holds:
       return r.unsupported == 0 ? "holds" : fmt::format("holds ({} unsupported)", r.unsupported);
     case State::unsupported:
       return "unsupported";
     case State::untested:
       return fmt::format("tested {}: {} cases say nothing", r.tested(), r.vacuous);
+    case State::waived:
+      return fmt::format("waived: {} ({})", waiver_of(report, r)->reason, text);
+    case State::stale:
+      return fmt::format("holds, but is waived: expected no waiver ({})", waiver_of(report, r)->reason);
     case State::broken:
       break;
   }
-  std::string text = r.broken != 0 ? fmt::format("broken by {}", r.broken) : "";
-  if (r.ranged != 0) text += fmt::format("{}broken by {} out of range", text.empty() ? "" : ", ", r.ranged);
   return text;
 }
 
-std::string command(const std::string& subject, const LawReport& r, const Finding& f) {
+std::string command(const CheckReport& report, const properties::Law& law, const std::string& line) {
+  const std::string& subject = report.subject;
   const bool plain = subject.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:") == std::string::npos;
-  return fmt::format("norma check {} --law {} --case {}", plain ? subject : shell_word(subject), r.law->slug,
-                     shell_word(properties::to_line(f.smallest)));
+  return fmt::format("norma check {} --law {} --case {}", plain ? subject : shell_word(subject), law.slug, shell_word(line));
 }
 
 std::vector<const Finding*> findings(const LawReport& r) {
@@ -63,16 +87,32 @@ std::vector<const Finding*> findings(const LawReport& r) {
   return all;
 }
 
-std::string headline(const Report& report, bool strict) {
-  std::int64_t held = 0, broken = 0, should = 0, unsupported = 0, untested = 0, cases = 0;
-  for (const LawReport& r : report.laws) {
+std::string golden(const LawReport& r, const Finding& f) {
+  const Result<std::string> text = properties::to_golden(f.smallest, fmt::format("{}: {}", r.law->slug, f.what));
+  return text.ok() ? *text : "";
+}
+
+std::string short_number(double value) { return std::isinf(value) ? "infinite" : fmt::format("{:.4g}", value); }
+
+// A depth that no sum has is told by its size.
+std::string depth_text(double depth) { return depth < 1e6 ? fmt::format("{:.0f}", depth) : short_number(depth); }
+
+std::string headline(const CheckReport& report) {
+  std::int64_t held = 0, broken = 0, should = 0, waived = 0, stale = 0, unsupported = 0, untested = 0, cases = 0;
+  for (const LawReport& r : report.report.laws) {
     cases += r.tested();
-    switch (state_of(r)) {
+    switch (state_of(report, r)) {
       case State::holds:
         ++held;
         break;
       case State::broken:
         ++(r.severity == Severity::must && r.broken != 0 ? broken : should);
+        break;
+      case State::waived:
+        ++waived;
+        break;
+      case State::stale:
+        ++stale;
         break;
       case State::unsupported:
         ++unsupported;
@@ -82,26 +122,20 @@ std::string headline(const Report& report, bool strict) {
         break;
     }
   }
-  std::string text = fmt::format("{}: {} laws hold", program::fails(report, strict) ? "VIOLATED" : "holds", held);
+  std::string text = fmt::format("{}: {} laws hold", fails(report) ? "VIOLATED" : "holds", held);
   if (broken != 0) text += fmt::format(", {} must-laws broken", broken);
   if (should != 0) text += fmt::format(", {} should-laws broken", should);
+  if (waived != 0) text += fmt::format(", {} waived", waived);
+  if (stale != 0) text += fmt::format(", {} waived although they hold", stale);
   if (unsupported != 0) text += fmt::format(", {} not supported by the subject", unsupported);
   if (untested != 0) text += fmt::format(", {} hardly tested", untested);
   return text + fmt::format("; {} cases", cases);
 }
 
-std::string accuracy_line(const properties::Accuracy& a) {
-  if (a.elements == 0) return "no element was compared";
-  const auto part = [&](std::int64_t n) {
-    return fmt::format("{:.4g} %", 100.0 * static_cast<double>(n) / static_cast<double>(a.elements));
-  };
-  return fmt::format("{} elements: {} correctly rounded, {} faithful, worst {:.4g} ulp, worst margin {:.3g} of the bound", a.elements,
-                     part(a.correctly_rounded), part(a.faithful), a.worst_ulp, a.worst_margin);
-}
-
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  // A subject's words may be anything: what is no UTF-8 becomes U+FFFD.
+  for (const char c : nlohmann::json::parse(dump(text)).get<std::string>()) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -122,129 +156,118 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+namespace {
+
+std::string accuracy_line(const properties::Accuracy& a) {
+  if (a.elements == 0) return "no element was compared";
+  const auto part = [&](std::int64_t n) {
+    return fmt::format("{:.4g} %", 100.0 * static_cast<double>(n) / static_cast<double>(a.elements));
+  };
+  const auto largest =
+      std::find_if(a.conditions.rbegin(), a.conditions.rend(), [](const properties::Condition& c) { return c.elements != 0; });
+  return fmt::format(
+      "{} elements: {} correctly rounded, {} faithful, worst {} ulp, worst margin {:.3g} of the bound, {}; condition numbers past 2^{}",
+      a.elements, part(a.correctly_rounded), part(a.faithful), short_number(a.ulp.value), a.margin.value,
+      std::isinf(a.depth.value) ? "covered by no depth" : "effective depth " + depth_text(a.depth.value),
+      a.conditions.rend() - largest - 1 + properties::Accuracy::least_condition);
+}
+
 }  // namespace
 
-bool fails(const Report& report, bool strict) {
-  return report.laws.empty() || std::any_of(report.laws.begin(), report.laws.end(), [&](const LawReport& r) { return fails(r, strict); });
-}
-
-std::string to_text(const Report& report, const std::string& subject, bool strict) {
-  std::string text =
-      fmt::format("{} ({}), seed {}, {} cases a law\n\n", report.subject, report.arithmetic, report.settings.seed, report.settings.cases);
+std::string to_text(const CheckReport& report) {
+  const properties::Report& of = report.report;
+  std::string text = fmt::format("{} ({}), seed {}, {} cases a law\n\n", of.subject, of.arithmetic, of.settings.seed, of.settings.cases);
   std::size_t width = 0;
-  for (const LawReport& r : report.laws) width = std::max(width, r.law->slug.size());
-  for (const LawReport& r : report.laws) {
+  for (const LawReport& r : of.laws) width = std::max(width, r.law->slug.size());
+  for (const LawReport& r : of.laws) {
+    const State state = state_of(report, r);
     text += fmt::format("{} {:<{}}  {:<6}  {:>6}  {}\n",
-                        fails(r, strict)               ? "✗"
-                        : state_of(r) == State::broken ? "!"
-                                                       : " ",
-                        r.law->slug, width, word(r.severity), r.tested(), verdict(r));
+                        fails(report, r)                                   ? "✗"
+                        : state == State::broken || state == State::waived ? "!"
+                                                                           : " ",
+                        r.law->slug, width, word(r.severity), r.tested(), verdict(report, r));
     for (const Finding* f : findings(r)) {
       text += fmt::format("    {}\n    {}\n", r.law->statement, f->what);
-      const std::string line = command(subject, r, *f);
-      text += line.size() < 4000 ? fmt::format("    {}\n", line)
-                                 : fmt::format("    (a case of {} elements: --json has it)\n", f->smallest.elements());
+      const std::string line = command(report, *r.law, properties::to_line(f->smallest));
+      text += line.size() < longest_line ? fmt::format("    {}\n", line)
+                                         : fmt::format("    (a case of {} elements: --json has it)\n", f->smallest.elements());
     }
   }
-  return text + fmt::format("\n{}\n{}\n", accuracy_line(report.accuracy), headline(report, strict));
+  return text + fmt::format("\n{}\n{}\n", accuracy_line(of.accuracy), headline(report));
 }
 
-std::string to_markdown(const Report& report, const std::string& subject, bool strict) {
-  std::string text = fmt::format("**norma check {}**: {}\n\n{}\n\n| law | severity | cases | verdict |\n|---|---|---:|---|\n", subject,
-                                 headline(report, strict), accuracy_line(report.accuracy));
-  for (const LawReport& r : report.laws) {
-    text += fmt::format("| {}{} | {} | {} | {} |\n", fails(r, strict) ? "✗ " : "", r.law->slug, word(r.severity), r.tested(), verdict(r));
+std::string to_markdown(const CheckReport& report) {
+  // A bar ends a cell.
+  const auto cell = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+    return escaped(text);
+  };
+  std::string text = fmt::format("**norma check {}**: {}\n\n{}\n\n| law | severity | cases | verdict |\n|---|---|---:|---|\n",
+                                 escaped(report.subject), headline(report), accuracy_line(report.report.accuracy));
+  for (const LawReport& r : report.report.laws) {
+    text += fmt::format("| {}{} | {} | {} | {} |\n", fails(report, r) ? "✗ " : "", r.law->slug, word(r.severity), r.tested(),
+                        cell(verdict(report, r)));
   }
-  for (const LawReport& r : report.laws) {
+  for (const LawReport& r : report.report.laws) {
     for (const Finding* f : findings(r)) {
       text += fmt::format("\n<details><summary>{}: {}</summary>\n\n```\n{}\n```\n</details>\n", r.law->slug, escaped(f->what),
-                          command(subject, r, *f));
+                          command(report, *r.law, properties::to_line(f->smallest)));
     }
   }
   return text;
 }
 
-std::string to_junit(const Report& report, const std::string& subject, bool strict) {
-  const auto failures = std::count_if(report.laws.begin(), report.laws.end(), [&](const LawReport& r) { return fails(r, strict); });
-  const auto skipped = std::count_if(report.laws.begin(), report.laws.end(),
-                                     [&](const LawReport& r) { return !fails(r, strict) && state_of(r) == State::unsupported; });
+std::string to_junit(const CheckReport& report) {
+  const std::vector<LawReport>& laws = report.report.laws;
+  const auto is_skipped = [&](const LawReport& r) {
+    const State state = state_of(report, r);
+    return !fails(report, r) && (state == State::unsupported || state == State::waived);
+  };
+  const auto failures = std::count_if(laws.begin(), laws.end(), [&](const LawReport& r) { return fails(report, r); });
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"norma check {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
-      escaped(subject), report.laws.size(), failures, skipped);
-  for (const LawReport& r : report.laws) {
+      escaped(report.subject), laws.size(), failures, std::count_if(laws.begin(), laws.end(), is_skipped));
+  for (const LawReport& r : laws) {
     text += fmt::format("  <testcase classname=\"norma.{}\" name=\"{}\">\n", word(r.severity), r.law->slug);
     std::string details;
-    for (const Finding* f : findings(r)) details += fmt::format("{}\n{}\n", f->what, command(subject, r, *f));
-    if (fails(r, strict)) {
-      text += fmt::format("    <failure message=\"{}\">{}</failure>\n", escaped(verdict(r)), escaped(details));
-    } else if (state_of(r) == State::unsupported) {
-      text += fmt::format("    <skipped message=\"{} cases are not supported by the subject\"/>\n", r.unsupported);
-    } else if (!details.empty()) {
-      text += fmt::format("    <system-out>{}</system-out>\n", escaped(details));
+    for (const Finding* f : findings(r))
+      details += fmt::format("{}\n{}\n", f->what, command(report, *r.law, properties::to_line(f->smallest)));
+    const bool failed = fails(report, r);
+    if (failed) {
+      text += fmt::format("    <failure message=\"{}\">{}</failure>\n", escaped(verdict(report, r)), escaped(details));
+    } else if (is_skipped(r)) {
+      // A waived law is neither passed nor failed.
+      text += fmt::format(
+          "    <skipped message=\"{}\"/>\n",
+          escaped(state_of(report, r) == State::waived ? verdict(report, r)
+                                                       : fmt::format("{} cases are not supported by the subject", r.unsupported)));
     }
+    if (!failed && !details.empty()) text += fmt::format("    <system-out>{}</system-out>\n", escaped(details));
     text += "  </testcase>\n";
   }
   return text + "</testsuite>\n";
 }
 
-nlohmann::ordered_json to_json(const Report& report, const std::string& subject, bool strict) {
-  const properties::Accuracy& a = report.accuracy;
-  nlohmann::ordered_json j{
-      {"subject", report.subject},
-      {"arithmetic", report.arithmetic},
-      {"seed", report.settings.seed},
-      {"cases", report.settings.cases},
-      {"shard", fmt::format("{}/{}", report.settings.shard, report.settings.shards)},
-      {"strict", strict},
-      {"verdict", fails(report, strict) ? "violated" : "holds"},
-      {"must_violations", report.must_violations()},
-      {"should_violations", report.should_violations()},
-      {"accuracy",
-       {{"elements", a.elements},
-        {"correctly_rounded", a.correctly_rounded},
-        {"faithful", a.faithful},
-        {"within_bound", a.within},
-        {"max_ulp_error", std::isfinite(a.worst_ulp) ? nlohmann::ordered_json(a.worst_ulp) : nlohmann::ordered_json("inf")},
-        {"max_ulp_case", a.worst_ulp_case},
-        {"max_margin", std::isfinite(a.worst_margin) ? nlohmann::ordered_json(a.worst_margin) : nlohmann::ordered_json("inf")},
-        {"max_margin_case", a.worst_margin_case},
-        {"ulp_histogram", a.histogram}}}};
-  auto laws = nlohmann::ordered_json::array();
-  for (const LawReport& r : report.laws) {
-    nlohmann::ordered_json law{{"law", r.law->slug},
-                               {"statement", r.law->statement},
-                               {"severity", word(r.severity)},
-                               {"held", r.held},
-                               {"broken", r.broken},
-                               {"broken_out_of_range", r.ranged},
-                               {"vacuous", r.vacuous},
-                               {"unsupported", r.unsupported},
-                               {"verdict", verdict(r)},
-                               {"families", r.families},
-                               {"unsupported_because", r.reasons}};
-    for (const Finding* f : findings(r)) {
-      law["findings"].push_back({{"what", f->what},
-                                 {"case", properties::to_line(f->smallest)},
-                                 {"found_as", properties::to_line(f->original)},
-                                 {"command", command(subject, r, *f)},
-                                 {"cpp", properties::to_cpp(f->smallest)}});
-    }
-    laws.push_back(std::move(law));
+Status Destinations::check() const {
+  if (json && markdown) return {Code::bad_parameter, "--json and --markdown: expected one of them"};
+  if (!junit.empty() && junit == html) return {Code::bad_parameter, "--junit and --html: expected a file each"};
+  for (const std::string& path : {junit, html}) {
+    if (Status status = path.empty() ? Status{} : may_write_file(path); !status.ok()) return status;
   }
-  j["laws"] = std::move(laws);
-  return j;
+  return {};
 }
 
-Status check_writable(const std::string& path) {
-  std::error_code ignored;
-  const std::filesystem::path parent = std::filesystem::absolute(path, ignored).parent_path();
-  const std::filesystem::file_status there = std::filesystem::status(path, ignored);
-  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
-    return {Code::io_error, fmt::format("{}: expected a regular file, or none yet", printable(path))};
-  }
-  if (access(parent.c_str(), W_OK) != 0)
-    return {Code::io_error, fmt::format("{}: cannot be written: no such directory, or no right to", printable(path))};
-  return {};
+int deliver(const CheckReport& report, const Destinations& to) {
+  // Files first: what cannot be written is then the only line there is.
+  const auto put = [&](const std::string& path, auto&& make) {
+    if (path.empty()) return Status{};
+    const std::string text = make(report);
+    return write_file(path, std::as_bytes(std::span(text)));
+  };
+  if (Status status = put(to.junit, to_junit); !status.ok()) return fail(status);
+  if (Status status = put(to.html, to_html); !status.ok()) return fail(status);
+  fmt::print("{}", to.json ? dump(to_json(report)) + "\n" : to.markdown ? to_markdown(report) : to_text(report));
+  return fails(report) ? violated : holds;
 }
 
 }  // namespace norma::program

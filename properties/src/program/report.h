@@ -1,24 +1,86 @@
 // What a check found, for people, for CI and for programs.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "norma/check.h"
 #include "norma/status.h"
 
+namespace CLI {
+class App;
+}
+
 namespace norma::program {
 
-// Whether a report is a failure: a broken `must`, or a law that was asked and tested nothing; with `strict` a broken `should` too.
-[[nodiscard]] bool fails(const properties::Report& report, bool strict);
+// A law that somebody has decided to live with, for now.
+struct Waiver {
+  std::string subject, law, reason;
+};
 
-// `subject` as the user named it, for commands to repeat.
-[[nodiscard]] std::string to_text(const properties::Report& report, const std::string& subject, bool strict);
-[[nodiscard]] std::string to_markdown(const properties::Report& report, const std::string& subject, bool strict);
-[[nodiscard]] std::string to_junit(const properties::Report& report, const std::string& subject, bool strict);
-[[nodiscard]] nlohmann::ordered_json to_json(const properties::Report& report, const std::string& subject, bool strict);
+// A report and what the program adds to it.
+struct CheckReport {
+  properties::Report report;
+  std::string subject;  // as the user named it, for commands to repeat
+  bool strict = false;
+  std::vector<Waiver> waivers;  // of this subject
+};
 
-// Whether write_file could put a file there, before any work is done.
-Status check_writable(const std::string& path);
+// Whether a report is a failure: a broken `must`, or a law that was asked and tested nothing; with `strict` a broken `should` too. A waived
+// law that is broken is none; one that holds is, unless others have the other shares of the cases.
+[[nodiscard]] bool fails(const CheckReport& report);
+
+[[nodiscard]] std::string to_text(const CheckReport& report);
+[[nodiscard]] std::string to_markdown(const CheckReport& report);
+[[nodiscard]] std::string to_junit(const CheckReport& report);
+[[nodiscard]] std::string to_html(const CheckReport& report);
+// As properties/schema/report.schema.json says.
+[[nodiscard]] nlohmann::ordered_json to_json(const CheckReport& report);
+// What to_json made, of this version.
+Result<CheckReport> from_json(const nlohmann::ordered_json& json);
+
+// Joins the reports of all shares of a run, in any order; `names` are for messages.
+Result<CheckReport> merge(std::vector<CheckReport> reports, const std::vector<std::string>& names);
+
+// JSON on one line or many, whatever a subject has put into its messages.
+[[nodiscard]] std::string dump(const nlohmann::ordered_json& json);
+
+// Where a report goes besides standard output.
+struct Destinations {
+  bool json = false, markdown = false;  // instead of text
+  std::string junit, html;              // files
+
+  // Whether it can go there, before any work is done.
+  [[nodiscard]] Status check() const;
+};
+void add_flags(CLI::App& command, Destinations& to);
+// Writes and prints a report; the exit status.
+int deliver(const CheckReport& report, const Destinations& to);
+
+// A list of waivers that a person wrote: the ones of `subject`, if all are right.
+Result<std::vector<Waiver>> read_waivers(const std::string& path, const std::string& subject);
+
+// A JSON file. With `lines`, told in which line every value of its outermost array begins.
+Result<nlohmann::ordered_json> read_json(const std::string& path, std::vector<std::int64_t>* lines = nullptr);
+
+// The parts of reports.
+enum class State : std::uint8_t { holds, broken, waived, stale, unsupported, untested };
+[[nodiscard]] State state_of(const CheckReport& report, const properties::LawReport& law);
+[[nodiscard]] std::string_view word(State state);
+[[nodiscard]] std::string_view word(properties::Severity severity);
+[[nodiscard]] bool fails(const CheckReport& report, const properties::LawReport& law);
+[[nodiscard]] const Waiver* waiver_of(const CheckReport& report, const properties::LawReport& law);
+[[nodiscard]] std::string verdict(const CheckReport& report, const properties::LawReport& law);
+[[nodiscard]] std::string headline(const CheckReport& report);
+[[nodiscard]] std::string command(const CheckReport& report, const properties::Law& law, const std::string& line);
+[[nodiscard]] std::vector<const properties::Finding*> findings(const properties::LawReport& law);
+[[nodiscard]] std::string golden(const properties::LawReport& law, const properties::Finding& finding);
+// Longer lines are for programs.
+inline constexpr std::size_t longest_line = 4000;
+[[nodiscard]] std::string short_number(double value);
+[[nodiscard]] std::string depth_text(double depth);
+[[nodiscard]] std::string escaped(std::string_view text);  // for XML and HTML
 
 }  // namespace norma::program

@@ -113,30 +113,26 @@ std::vector<Shipped> shipped_subjects() {
   return all;
 }
 
-Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& name, const properties::Limits& limits) {
-  if (name.starts_with("exec:")) return properties::start_program(name.substr(5), limits);
-  if (name.find('/') != std::string::npos || name.ends_with(".so")) return properties::start_library(name, limits);
+Status known_subject(const std::string& name) {
+  if (name.starts_with("exec:") || name.find('/') != std::string::npos || name.ends_with(".so")) return {};
   std::vector<std::string_view> names;
   if (name.starts_with("mutant:")) {
     for (const properties::Mutant& mutant : properties::mutants()) {
-      if (name.substr(7) == mutant.name) return properties::start(properties::built_in(mutant), limits);
+      if (name.substr(7) == mutant.name) return {};
       names.push_back(mutant.name);
     }
-    return Status{Code::bad_parameter, fmt::format("there is no mutant {}{} (see norma list mutants)", quote(name.substr(7)),
-                                                   suggestion(name.substr(7), names))};
+    return {Code::bad_parameter,
+            fmt::format("there is no mutant {}{} (see norma list mutants)", quote(name.substr(7)), suggestion(name.substr(7), names))};
   }
   for (const BuiltIn& subject : built_in_subjects()) {
-    if (subject.name == name) return properties::start(subject, limits);
+    if (subject.name == name) return {};
     names.push_back(subject.name);
   }
   for (const Script& script : scripts()) {
+    if (script.name == name) return {};
     names.push_back(script.name);
-    if (script.name != name) continue;
-    const Shipped shipped = found(script);
-    if (!shipped.start.empty()) return start_subject(shipped.start, limits);
-    return Status{Code::io_error, fmt::format("{} is not available here: {}", name, shipped.get)};
   }
-  return Status{
+  return {
       Code::bad_parameter,
       fmt::format("there is no subject {}{} (see norma list subjects; a shared library has a / in its path, a program is \"exec:COMMAND\")",
                   quote(name), suggestion(name, names))};
@@ -188,6 +184,23 @@ Result<std::vector<Format>> formats_of(const std::vector<std::string>& words) {
     chosen.push_back(*format);
   }
   return chosen;
+}
+
+Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& name, const properties::Limits& limits) {
+  if (Status status = known_subject(name); !status.ok()) return status;
+  if (name.starts_with("exec:")) return properties::start_program(name.substr(5), limits);
+  if (name.find('/') != std::string::npos || name.ends_with(".so")) return properties::start_library(name, limits);
+  for (const properties::Mutant& mutant : properties::mutants()) {
+    if (name == fmt::format("mutant:{}", mutant.name)) return properties::start(properties::built_in(mutant), limits);
+  }
+  for (const Script& script : scripts()) {
+    if (script.name != name) continue;
+    const Shipped shipped = found(script);
+    if (!shipped.start.empty()) return start_subject(shipped.start, limits);
+    return Status{Code::io_error, fmt::format("{} is not available here: {}", name, shipped.get)};
+  }
+  const auto named = [&](const BuiltIn& subject) { return subject.name == name; };
+  return properties::start(*std::find_if(built_in_subjects().begin(), built_in_subjects().end(), named), limits);
 }
 
 }  // namespace norma::program

@@ -22,6 +22,9 @@ struct Shipped {
 // Looks for all of them; that takes a moment.
 [[nodiscard]] std::vector<Shipped> shipped_subjects();
 
+// Whether start_subject knows the name; a path and a command it does not look at.
+Status known_subject(const std::string& name);
+
 // A built-in subject or a shipped one by name, `mutant:NAME`, the path of a shared library, or `exec:COMMAND`. bad_parameter for a name
 // that is none, with the nearest one; other codes where the subject is there but cannot be run.
 Result<std::unique_ptr<properties::Subject>> start_subject(const std::string& name, const properties::Limits& limits);

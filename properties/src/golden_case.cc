@@ -1,0 +1,115 @@
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "norma/case.h"
+#include "norma/reference.h"
+#include "norma/truth.h"
+
+namespace norma::properties {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string little_endian(const Tensor& t) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte b : t.data) {
+    text += digits[std::to_integer<unsigned>(b) >> 4];
+    text += digits[std::to_integer<unsigned>(b) & 15];
+  }
+  return text;
+}
+
+ordered_json described(const Tensor& t) { return {{"dtype", info(t.format).name}, {"shape", t.shape}, {"data", little_endian(t)}}; }
+
+std::string hex_float(double value) {
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::hex).ptr;
+  return "0x" + std::string(text, end);
+}
+
+// The least and the largest number of a format within the bound. Doubles are off by less than the room made for them, outwards; what is
+// rounded inwards is a number of the format, so that nothing that is within the bound is lost.
+std::pair<Bits, Bits> interval(const Element& e, Format format) {
+  if (!std::isfinite(e.exact)) return {e.rounded, e.rounded};
+  const Bits infinite = info(format).infinity();
+  const double room = e.range ? std::numeric_limits<double>::infinity() : e.bound * (1 + 1e-9) + 0x1p-51 * std::fabs(e.exact);
+  // What rounds to infinity is as large as that (within_bound).
+  const double most = std::ldexp(1 - 0x1p-10, info(format).max_exponent()) * 2;
+  const auto bits = [&](double value, Mode mode) {
+    if (std::fabs(value) >= most && (mode == Mode::down) == (value > 0)) value *= std::numeric_limits<double>::infinity();
+    if (std::isinf(value)) return value > 0 ? infinite : infinite | info(format).sign_bit();
+    Bits b = nearest_bits(format, value);
+    if (mode == Mode::up && value_of(format, b) < value) b = next_up(format, b);
+    if (mode == Mode::down && value_of(format, b) > value) b = next_down(format, b);
+    return b;
+  };
+  return {bits(e.exact - room, Mode::up), bits(e.exact + room, Mode::down)};
+}
+
+}  // namespace
+
+Result<std::string> to_golden(const Case& c, std::string_view comment) {
+  Case asked = c;
+  // Statistics of f64 are f64: truth_of takes their format from tensors.
+  ByRole<Tensor> formats;
+  for (const Role role : {Role::y, Role::mean, Role::rstd}) {
+    if (!info(c.spec.op).outputs.contain(role)) continue;
+    asked.outputs = asked.outputs | Roles{role};
+    const Result<Shape> shape = tensor_shape(c.spec, c.x().shape, role);
+    if (!shape.ok()) return shape.status();
+    formats[role] = tensor_of(role, role == Role::y ? c.format : c.x().format == Format::f64 ? Format::f64 : Format::f32, *shape);
+  }
+  const Result<Truth> truth = truth_of(asked, {}, &formats);
+  if (!truth.ok()) return truth.status();
+
+  const Profile& p = c.spec.profile;
+  const auto estimator = [](Estimator e) { return e == Estimator::biased ? "biased" : "unbiased"; };
+  ordered_json j{{"comment", comment},
+                 {"flags", ordered_json::array()},
+                 {"severity", "must"},
+                 {"op", info(c.spec.op).name},
+                 {"dtype", info(c.format).name},
+                 {"profile",
+                  {{"epsilon_placement", p.epsilon_placement == EpsilonPlacement::inside ? "inside" : "outside"},
+                   {"variance", estimator(p.variance)},
+                   {"running_variance", estimator(p.running_variance)},
+                   {"momentum", p.momentum == Momentum::weight_of_new ? "weight_of_new" : "weight_of_old"},
+                   {"gain_offset", p.gain_offset ? 1 : 0},
+                   {"cast_before_gain", p.cast_before_gain}}},
+                 {"shape", c.x().shape},
+                 {"axis", c.spec.effective_axis()},
+                 {"groups", c.spec.groups.value_or(1)},
+                 {"epsilon", hex_float(c.spec.effective_epsilon())},
+                 {"momentum", hex_float(c.spec.momentum)},
+                 {"inputs", ordered_json::object()},
+                 {"outputs", ordered_json::object()}};
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    if (c.inputs[role]) j["inputs"][std::string(name(role))] = described(*c.inputs[role]);
+    if (!asked.outputs.contain(role) || !truth->outputs[role]) continue;
+    const Result<Shape> shape = tensor_shape(c.spec, c.x().shape, role);
+    if (!shape.ok()) return shape.status();
+    const Format format = formats[role] ? formats[role]->format : c.inputs[role] ? c.inputs[role]->format : c.format;
+    Tensor right = tensor_of(role, format, *shape), low = right, high = right;
+    const Elements& elements = *truth->outputs[role];
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      const auto [least, most] = interval(elements[i], format);
+      set_bits(right, at, elements[i].rounded);
+      set_bits(low, at, least);
+      set_bits(high, at, most);
+      if (elements[i].range) j["severity"] = "should";
+    }
+    ordered_json output = described(right);
+    output["lo"] = little_endian(low);
+    output["hi"] = little_endian(high);
+    j["outputs"][std::string(name(role))] = std::move(output);
+  }
+  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace norma::properties

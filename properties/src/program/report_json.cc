@@ -1,0 +1,328 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <set>
+
+#include "norma/tensor_file.h"
+#include "report.h"
+
+namespace norma::program {
+namespace {
+
+using nlohmann::ordered_json;
+using properties::Accuracy;
+using properties::Condition;
+using properties::Extreme;
+using properties::Finding;
+using properties::Law;
+using properties::LawReport;
+using properties::Reply;
+using properties::Severity;
+using properties::Tally;
+
+constexpr std::string_view replies[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved"};
+
+// What a reader stumbles over, on its way out of from_json.
+struct Stumble {
+  std::string what;
+};
+
+// Without the [json.exception.NAME.NUMBER] in front.
+std::string sentence(const nlohmann::json::exception& error) {
+  const std::string_view what = error.what();
+  return std::string(what.substr(what.find("] ") + 2));
+}
+
+// JSON has no infinity.
+ordered_json number(double value) { return std::isinf(value) ? ordered_json("inf") : ordered_json(value); }
+double number(const ordered_json& j) { return j.is_string() && j == "inf" ? std::numeric_limits<double>::infinity() : j.get<double>(); }
+
+const Law& law_named(const std::string& slug) {
+  for (const Law& law : properties::laws()) {
+    if (law.slug == slug) return law;
+  }
+  throw Stumble{fmt::format("there is no law {}", quote(slug))};
+}
+
+properties::Case case_of(const ordered_json& j) {
+  Result<properties::Case> c = properties::parse_case(j.get<std::string>());
+  if (!c.ok()) throw Stumble{c.status().message};
+  return std::move(*c);
+}
+
+ordered_json to_json(const Extreme& e) {
+  if (e.value == 0) return nullptr;
+  return {{"element", e.what},
+          {"ulp_error", number(e.ulp)},
+          {"margin", number(e.margin)},
+          {"condition", number(e.condition)},
+          {"law", e.source.law->slug},
+          {"number", e.source.number},
+          {"case", e.line}};
+}
+Extreme extreme(const ordered_json& j, double value) {
+  if (j.is_null()) return {};
+  return {value,
+          {&law_named(j.at("law").get<std::string>()), j.at("number").get<std::int64_t>()},
+          j.at("case").get<std::string>(),
+          j.at("element").get<std::string>(),
+          number(j.at("ulp_error")),
+          number(j.at("margin")),
+          number(j.at("condition"))};
+}
+
+ordered_json to_json(const Tally& t) {
+  return {{"elements", t.elements},         {"correctly_rounded", t.correctly_rounded}, {"faithful", t.faithful},
+          {"within_bound", t.within},       {"max_ulp_error", number(t.ulp.value)},     {"max_margin", number(t.margin.value)},
+          {"worst_by_ulp", to_json(t.ulp)}, {"worst_by_margin", to_json(t.margin)}};
+}
+Tally tally(const ordered_json& j) {
+  return {j.at("elements").get<std::int64_t>(),
+          j.at("correctly_rounded").get<std::int64_t>(),
+          j.at("faithful").get<std::int64_t>(),
+          j.at("within_bound").get<std::int64_t>(),
+          extreme(j.at("worst_by_ulp"), number(j.at("max_ulp_error"))),
+          extreme(j.at("worst_by_margin"), number(j.at("max_margin")))};
+}
+
+ordered_json to_json(const Accuracy& a) {
+  ordered_json j = to_json(static_cast<const Tally&>(a));
+  j["effective_depth"] = number(a.depth.value);
+  j["worst_by_depth"] = to_json(a.depth);
+  j["ulp_histogram"] = a.histogram;
+  j["conditions"] = ordered_json::array();
+  for (std::size_t i = 0; i < a.conditions.size(); ++i) {
+    const Condition& c = a.conditions[i];
+    if (c.elements == 0) continue;
+    j["conditions"].push_back({{"log2", static_cast<int>(i) + Accuracy::least_condition},
+                               {"elements", c.elements},
+                               {"max_ulp_error", number(c.ulp)},
+                               {"max_margin", number(c.margin)},
+                               {"max_error", number(c.error)},
+                               {"max_bound", number(c.bound)}});
+  }
+  j["kinds"] = ordered_json::array();
+  for (const auto& [kind, t] : a.kinds) {
+    ordered_json row{{"op", info(kind.first).name}, {"dtype", info(kind.second).name}};
+    row.update(to_json(t));
+    j["kinds"].push_back(std::move(row));
+  }
+  return j;
+}
+Accuracy accuracy(const ordered_json& j) {
+  Accuracy a;
+  static_cast<Tally&>(a) = tally(j);
+  a.depth = extreme(j.at("worst_by_depth"), number(j.at("effective_depth")));
+  a.histogram = j.at("ulp_histogram").get<decltype(a.histogram)>();
+  for (const ordered_json& bin : j.at("conditions")) {
+    const auto at = static_cast<std::size_t>(bin.at("log2").get<int>() - Accuracy::least_condition);
+    if (at >= a.conditions.size()) throw Stumble{fmt::format("conditions: no bin {}", bin.at("log2").dump())};
+    a.conditions[at] = {bin.at("elements").get<std::int64_t>(), number(bin.at("max_ulp_error")), number(bin.at("max_margin")),
+                        number(bin.at("max_error")), number(bin.at("max_bound"))};
+  }
+  for (const ordered_json& row : j.at("kinds")) {
+    const std::optional<Op> op = op_named(row.at("op").get<std::string>());
+    const std::optional<Format> format = format_named(row.at("dtype").get<std::string>());
+    if (!op || !format) throw Stumble{fmt::format("kinds: no op {} in {}", row.at("op").dump(), row.at("dtype").dump())};
+    a.kinds[{*op, *format}] = tally(row);
+  }
+  return a;
+}
+
+ordered_json to_json(const CheckReport& report, const LawReport& r) {
+  ordered_json j{{"law", r.law->slug},
+                 {"statement", r.law->statement},
+                 {"severity", word(r.severity)},
+                 {"state", word(state_of(report, r))},
+                 {"verdict", verdict(report, r)},
+                 {"held", r.held},
+                 {"broken", r.broken},
+                 {"broken_out_of_range", r.ranged},
+                 {"vacuous", r.vacuous},
+                 {"unsupported", r.unsupported},
+                 {"families", r.families},
+                 {"unsupported_because", r.reasons},
+                 {"findings", ordered_json::array()}};
+  for (const Finding* f : findings(r)) {
+    const std::string line = properties::to_line(f->smallest);
+    const std::string text = golden(r, *f);
+    j["findings"].push_back({{"what", f->what},
+                             {"out_of_range", r.first_ranged && f == &*r.first_ranged},
+                             {"reply", replies[static_cast<std::size_t>(f->reply)]},
+                             {"number", f->number},
+                             {"case", line},
+                             {"found_as", properties::to_line(f->original)},
+                             {"command", command(report, *r.law, line)},
+                             {"cpp", properties::to_cpp(f->smallest)},
+                             {"golden", text.empty() ? ordered_json() : ordered_json::parse(text)}});
+  }
+  return j;
+}
+LawReport law_report(const ordered_json& j) {
+  LawReport r;
+  r.law = &law_named(j.at("law").get<std::string>());
+  r.severity = j.at("severity") == word(Severity::must) ? Severity::must : Severity::should;
+  r.held = j.at("held").get<std::int64_t>();
+  r.broken = j.at("broken").get<std::int64_t>();
+  r.ranged = j.at("broken_out_of_range").get<std::int64_t>();
+  r.vacuous = j.at("vacuous").get<std::int64_t>();
+  r.unsupported = j.at("unsupported").get<std::int64_t>();
+  r.families = j.at("families").get<decltype(r.families)>();
+  r.reasons = j.at("unsupported_because").get<decltype(r.reasons)>();
+  for (const ordered_json& f : j.at("findings")) {
+    const auto* const reply = std::find(std::begin(replies), std::end(replies), f.at("reply").get<std::string>());
+    if (reply == std::end(replies)) throw Stumble{fmt::format("there is no reply {}", f.at("reply").dump())};
+    (f.at("out_of_range").get<bool>() ? r.first_ranged : r.first) =
+        Finding{case_of(f.at("found_as")), case_of(f.at("case")), f.at("what").get<std::string>(),
+                static_cast<Reply::Kind>(reply - std::begin(replies)), f.at("number").get<std::int64_t>()};
+  }
+  return r;
+}
+
+template <class Names>
+ordered_json names_of(const Names& of) {
+  ordered_json names = ordered_json::array();
+  for (const auto each : of) names.push_back(info(each).name);
+  return names;
+}
+
+CheckReport read(const ordered_json& j) {
+  CheckReport report;
+  report.subject = j.at("subject").get<std::string>();
+  report.strict = j.at("strict").get<bool>();
+  properties::Report& of = report.report;
+  of.subject = j.at("name").get<std::string>();
+  of.arithmetic = j.at("arithmetic").get<std::string>();
+  of.settings.seed = j.at("seed").get<std::uint64_t>();
+  of.settings.cases = j.at("cases").get<std::int64_t>();
+  of.settings.shard = j.at("shard").get<std::int64_t>();
+  of.settings.shards = j.at("shards").get<std::int64_t>();
+  if (of.settings.shard < 1 || of.settings.shard > of.settings.shards) {
+    throw Stumble{fmt::format("there is no shard {}/{}", of.settings.shard, of.settings.shards)};
+  }
+  for (const ordered_json& op : j.at("ops")) {
+    const std::optional<Op> known = op_named(op.get<std::string>());
+    if (!known) throw Stumble{fmt::format("there is no op {}", op.dump())};
+    of.settings.ops.push_back(*known);
+  }
+  for (const ordered_json& dtype : j.at("dtypes")) {
+    const std::optional<Format> known = format_named(dtype.get<std::string>());
+    if (!known) throw Stumble{fmt::format("there is no dtype {}", dtype.dump())};
+    of.settings.formats.push_back(*known);
+  }
+  for (const ordered_json& w : j.at("waivers")) {
+    report.waivers.push_back({report.subject, w.at("law").get<std::string>(), w.at("reason").get<std::string>()});
+  }
+  of.accuracy = accuracy(j.at("accuracy"));
+  for (const ordered_json& law : j.at("laws")) of.laws.push_back(law_report(law));
+  return report;
+}
+
+// Characters for a parser, with the line that it has come to.
+struct Counting {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+  const char* at;
+  std::int64_t* line;
+  reference operator*() const { return *at; }
+  Counting& operator++() {
+    *line += *at++ == '\n';
+    return *this;
+  }
+  bool operator==(const Counting& other) const { return at == other.at; }
+  bool operator!=(const Counting& other) const { return at != other.at; }
+};
+
+}  // namespace
+
+std::string dump(const ordered_json& json) { return json.dump(2, ' ', false, ordered_json::error_handler_t::replace); }
+
+ordered_json to_json(const CheckReport& report) {
+  const properties::Report& of = report.report;
+  ordered_json j{{"version", NORMA_VERSION},
+                 {"subject", report.subject},
+                 {"name", of.subject},
+                 {"arithmetic", of.arithmetic},
+                 {"seed", of.settings.seed},
+                 {"cases", of.settings.cases},
+                 {"shard", of.settings.shard},
+                 {"shards", of.settings.shards},
+                 {"ops", names_of(of.settings.ops)},
+                 {"dtypes", names_of(of.settings.formats)},
+                 {"strict", report.strict},
+                 {"verdict", fails(report) ? "violated" : "holds"},
+                 {"headline", headline(report)},
+                 {"must_violations", of.must_violations()},
+                 {"should_violations", of.should_violations()},
+                 {"waivers", ordered_json::array()},
+                 {"accuracy", to_json(of.accuracy)},
+                 {"laws", ordered_json::array()}};
+  for (const Waiver& w : report.waivers) j["waivers"].push_back({{"law", w.law}, {"reason", w.reason}});
+  for (const LawReport& r : of.laws) j["laws"].push_back(to_json(report, r));
+  return j;
+}
+
+Result<CheckReport> from_json(const ordered_json& j) {
+  const auto no_report = [](const std::string& what) { return Status{Code::bad_file, "is no report of norma check: " + what}; };
+  try {
+    if (const std::string version = j.at("version").get<std::string>(); version != NORMA_VERSION) {
+      return Status{Code::bad_file, fmt::format("is a report of norma {}: expected {}", quote(version), NORMA_VERSION)};
+    }
+    CheckReport report = read(j);
+    // All else in it follows from what was read: the file is whole, and nobody has changed a part of it, if it does.
+    const nlohmann::json given = nlohmann::json::parse(dump(j)), made = nlohmann::json::parse(dump(to_json(report)));
+    if (given == made) return report;
+    const nlohmann::json difference = nlohmann::json::diff(given, made);
+    const std::string expected = difference[0].contains("value") ? difference[0]["value"].dump() : "nothing there";
+    return Status{Code::bad_file, fmt::format("does not fit together: {}: expected {}", difference[0]["path"].get<std::string>(),
+                                              expected.size() > 80 ? expected.substr(0, 80) + "…" : expected)};
+  } catch (const Stumble& stumble) {
+    return no_report(stumble.what);
+  } catch (const nlohmann::json::exception& error) {
+    return no_report(sentence(error));
+  }
+}
+
+Result<ordered_json> read_json(const std::string& path, std::vector<std::int64_t>* lines) {
+  const auto bad = [&](const std::string& what) { return Status{Code::bad_file, fmt::format("{}: {}", printable(path), what)}; };
+  std::error_code ignored;
+  const std::filesystem::file_status there = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(there)) return bad("there is no such file");
+  if (!std::filesystem::is_regular_file(there)) return bad("expected a regular file");
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return bad("cannot be read");
+  std::int64_t line = 1;
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int depth, ordered_json::parse_event_t event, ordered_json& value) {
+    using Event = ordered_json::parse_event_t;
+    if (depth > 32) throw Stumble{fmt::format("line {}: expected no more than 32 levels", line)};
+    if (lines != nullptr && depth == 1 && (event == Event::object_start || event == Event::array_start || event == Event::value)) {
+      lines->push_back(line);
+    }
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    // The parser keeps the last of two, and who wrote them may have meant the first.
+    if (event == Event::key && !keys.back().insert(value.get<std::string>()).second) {
+      throw Stumble{fmt::format("line {}: the key {} is there twice", line, quote(value.get<std::string>()))};
+    }
+    return true;
+  };
+  try {
+    return ordered_json::parse(Counting{text.data(), &line}, Counting{text.data() + text.size(), &line}, watch);
+  } catch (const Stumble& stumble) {
+    return bad(stumble.what);
+  } catch (const nlohmann::json::exception& error) {
+    return bad("is no JSON: " + sentence(error));
+  }
+}
+
+}  // namespace norma::program
