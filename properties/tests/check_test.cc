@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <ostream>
 #include <set>
 
@@ -84,6 +86,40 @@ INSTANTIATE_TEST_SUITE_P(Semantics, Mistakes,
                                                    },
                                                    "running_update"}),
                          [](const auto& i) { return std::string(i.param.name); });
+
+// A layer norm that makes each element of y from that of x alone.
+Direct elementwise(float (*f)(float)) {
+  return Direct(row_kernel("elementwise", Op::layer_norm,
+                           [f](const float* x, const float*, const float*, float* y, std::int64_t rows, std::int64_t cols, float) {
+                             std::transform(x, x + rows * cols, y, f);
+                           }));
+}
+
+// Laws that every normalization keeps, right or wrong, are broken by what is none.
+TEST(Laws, FindWhatDoesNotNormalize) {
+  const auto broken_by = [](float (*f)(float), const char* law) {
+    Direct subject = elementwise(f);
+    Settings settings;
+    settings.laws = {law};
+    return report_of(check(subject, settings), law).broken;
+  };
+  EXPECT_GT(broken_by([](float x) { return x; }, "affine_undoes_one_row"), 0);
+  EXPECT_GT(broken_by([](float x) { return x / 2; }, "idempotent"), 0);
+}
+
+// What is not a number is not so many ulp away.
+TEST(Laws, SayHowFarOffNumbersAre) {
+  const auto said = [](float (*f)(float), const char* line) {
+    Direct subject = elementwise(f);
+    return replay(subject, law_named("agrees_with_reference"), *parse_case(line)).what;
+  };
+  const auto one = [](float) { return 1.0F; };
+  const auto nan = [](float) { return std::nanf(""); };
+  const char* const flat = "layer_norm f32 x=f32[1,1]:3f800000 beta=f32[1]:40000000 epsilon=0x1p+0";
+  EXPECT_EQ(said(one, flat), "y[0] = 1 (0x3f800000), exactly 2 (0x40000000): 4.194e+06 ulp away, 2.097e+06 of the bound");
+  EXPECT_EQ(said(nan, flat), "y[0] = nan (0x7fc00000), exactly 2 (0x40000000)");
+  EXPECT_EQ(said(one, "layer_norm f32 x=f32[1,1]:3f800000 epsilon=0x0p+0"), "y[0] = 1 (0x3f800000), exactly nan (0x7fc00000)");
+}
 
 // Every share of the cases, and all of them, are the same cases.
 TEST(Check, SharesAreTheWhole) {

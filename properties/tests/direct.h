@@ -1,8 +1,11 @@
 // A function as a subject without a wall: for tests of what is on this side of it.
 #pragma once
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "norma/check.h"
 #include "norma/harness.h"
 #include "norma/reference.h"
 
@@ -49,6 +52,10 @@ inline BuiltIn reference_with(std::string name, void (*change)(Spec&)) {
             change(spec);
             return compute(spec, with_running(given, outputs), outputs);
           }};
+}
+
+inline const Law& law_named(std::string_view slug) {
+  return *std::find_if(laws().begin(), laws().end(), [&](const Law& law) { return law.slug == slug; });
 }
 
 }  // namespace norma::properties

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "norma/check.h"
+#include "direct.h"
 #include "scale.h"
 
 namespace norma::properties {
@@ -28,10 +29,6 @@ std::unique_ptr<Subject> started(const BuiltIn& subject) {
   Result<std::unique_ptr<Subject>> s = start(subject, limits);
   EXPECT_TRUE(s.ok()) << s.status().message;
   return std::move(*s);
-}
-
-const Law& law_named(std::string_view slug) {
-  return *std::find_if(laws().begin(), laws().end(), [&](const Law& law) { return law.slug == slug; });
 }
 
 // At twenty seeds in the long tier.

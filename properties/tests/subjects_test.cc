@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
@@ -89,6 +90,28 @@ TEST(ShippedSubjects, SayHowToGetWhatIsMissing) {
   EXPECT_TRUE(o.out.starts_with("norma: onnxruntime is not available here: npm ci --ignore-scripts in /")) << o.out;
   EXPECT_EQ(std::count(o.out.begin(), o.out.end(), '\n'), 1) << o.out;
   EXPECT_NE(norma("check pytroch").out.find("did you mean pytorch?"), std::string::npos);
+}
+
+// The findings of docs/field_report.md: every command in it prints what is under it.
+class FieldReport : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Of, FieldReport, ::testing::Values("onednn", "pytorch", "onnxruntime", "numpy"),
+                         [](const auto& i) { return i.param; });
+
+TEST_P(FieldReport, IsWhatIsPrinted) {
+  if (const std::string get = missing(GetParam()); !get.empty()) GTEST_SKIP() << GetParam() << " is not available here: " << get;
+  std::ifstream page(NORMA_SOURCE "/docs/field_report.md");
+  const std::string prefix = "norma check " + GetParam() + " --law ";
+  int commands = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with(prefix)) continue;
+    std::string expected;
+    ASSERT_TRUE(std::getline(page, expected)) << line;
+    const Outcome o = norma(line.substr(std::string("norma ").size()) + " --time 30");
+    EXPECT_EQ(o.status, 1) << line;
+    EXPECT_EQ(o.out.substr(0, o.out.find('\n')), expected) << line;
+    ++commands;
+  }
+  EXPECT_GT(commands, 0);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "common.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace norma::properties {
 
@@ -23,8 +24,9 @@ std::optional<Outcome> first_outside(const Truth& truth, const ByRole<Tensor>& g
   for (std::int64_t i = 0; i < size_of(t); ++i) {
     const Element& e = (*truth.outputs[role])[static_cast<std::size_t>(i)];
     if (within_bound(e, t.format, bits_at(t, i))) continue;
-    char text[160];
-    std::snprintf(text, sizeof text, ": %.4g ulp away, %.4g of the bound", e.error, e.distance / e.bound);
+    char text[160] = "";
+    // What is not a number is not so many ulp away.
+    if (std::isfinite(e.distance)) std::snprintf(text, sizeof text, ": %.4g ulp away, %.4g of the bound", e.error, e.distance / e.bound);
     return broken(show(t, i) + ", exactly " + to_shortest(t.format, e.rounded) + " (" + to_hex(t.format, e.rounded) + ")" + text, e.range);
   }
   return std::nullopt;
