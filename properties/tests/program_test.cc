@@ -556,6 +556,8 @@ TEST_F(Program, CheckShowsWhichLawFindsWhichMutant) {
   EXPECT_EQ(alive.status, 1) << alive.out;
   EXPECT_NE(alive.out.find("SURVIVES at 1 of 1 seeds"), std::string::npos) << alive.out;
   expect_refusal("check mutant:all --law bounded_output", {"--law", "no mutant"});
+  expect_refusal("check mutant:all --html page.html", {"mutant:all", "--json only"});
+  expect_refusal("check mutant:all --shard 1/2", {"mutant:all", "--json only"});
 }
 
 TEST_F(Program, CheckRefuses) {
@@ -567,6 +569,8 @@ TEST_F(Program, CheckRefuses) {
   expect_refusal("check simd --shard 3/2", {"--shard", "I/N"});
   expect_refusal("check simd --case 'layer_norm f32 x=f32[1]:3f800000'", {"--case", "--law"});
   expect_refusal("check simd --law mean_zero --case 'layer_norm f32 x=f32[1]:3f8'", {"--case", "8 hexadecimal digits"});
+  expect_refusal("check simd --law mean_zero --case 'layer_norm f32 x=f32[1]:3f800000' --html page.html", {"--case", "--html"});
+  expect_refusal("check simd --seeds 2", {"--seeds", "mutant:all only"});
   expect_refusal("check simd --junit nowhere/report.xml", {"nowhere/report.xml", "cannot be written"});
   expect_refusal("check simd --json --markdown", {"--json", "--markdown"});
   expect_refusal("check simd --junit /dev/null", {"/dev/null", "regular file"});

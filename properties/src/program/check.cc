@@ -77,7 +77,14 @@ int run(const Options& options) {
   Result<std::vector<Waiver>> waivers = options.waivers.empty() ? std::vector<Waiver>{} : read_waivers(options.waivers, options.subject);
   if (!waivers.ok()) return fail(waivers.status());
   const properties::Limits limits = limits_of(options.seconds);
-  if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.to.json);
+  if (options.subject == "mutant:all") {
+    const bool other = options.strict || settings->shards != 1 || !options.waivers.empty() || !options.one_case.empty() ||
+                       !options.to.junit.empty() || !options.to.html.empty() || options.to.markdown;
+    if (other)
+      return fail({Code::bad_parameter, "mutant:all: expected --law, --op, --dtype, --cases, --seed, --seeds, --time or --json only"});
+    return print_matrix(*settings, options.seeds, limits, options.to.json);
+  }
+  if (options.seeds != 1) return fail({Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"});
   const Started started = start_or_fail(options.subject, limits);
   if (!started.subject) return started.status;
   if (!options.one_case.empty()) return replay(*started.subject, options, *settings);
@@ -113,12 +120,18 @@ void add_check(CLI::App& app, Command& chosen) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   command->add_option("--shard", options->shard, "only the I-th of N shares of the cases")->type_name("I/N");
-  command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
+  CLI::Option* const one_case =
+      command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
   command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
   command->add_flag("--strict", options->strict, "a broken `should` fails too")->disable_flag_override();
   command->add_option("--waivers", options->waivers, "laws to live with: [{\"subject\": …, \"law\": …, \"reason\": …}, …]")
       ->type_name("FILE");
   add_flags(*command, options->to);
+  // A replay says one line a law, and has no cases of its own.
+  for (const char* other :
+       {"--cases", "--seed", "--seeds", "--shard", "--strict", "--waivers", "--junit", "--html", "--markdown", "--json"}) {
+    one_case->excludes(command->get_option(other));
+  }
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 
