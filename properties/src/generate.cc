@@ -144,8 +144,12 @@ Case make(Random& random, const Wish& wish) {
     }
   }
   if (wish.statistics) {
-    if (op.outputs.contain(Role::mean)) c.outputs = c.outputs | Roles{Role::mean};
-    if (op.outputs.contain(Role::rstd)) c.outputs = c.outputs | Roles{Role::rstd};
+    // Who updates running statistics often shows no others.
+    if (c.spec.op != Op::batch_norm_training || one_in(random, 2)) {
+      for (const Role role : {Role::mean, Role::rstd}) {
+        if (op.outputs.contain(role)) c.outputs = c.outputs | Roles{role};
+      }
+    }
     if (c.spec.op == Op::batch_norm_training) {
       static const std::vector<double> momenta{0, 0.1, 0.25, 1};
       c.spec.momentum = one_of(random, momenta);

@@ -39,7 +39,7 @@ struct Wish {
   std::int64_t least_n = 1, most_n = 130;      // elements of a row; positions times channels of a case
   bool plain_profile = false;                  // every field of the profile as usual
   bool profiles = false;                       // some field of it not as usual, nearly always
-  bool statistics = false;                     // mean, rstd and running statistics are asked for too
+  bool statistics = false;                     // mean, rstd and running statistics are asked for too; of these some or all
   bool residual = false;                       // some x + residual
   bool mixed = false;                          // parameters of another format than x
   bool placements = false;                     // gaps, offsets, channels last

@@ -18,7 +18,10 @@ Outcome agrees(Trial& t, std::initializer_list<Role> roles) {
 }
 
 Outcome agrees_with_reference(Trial& t) { return agrees(t, {Role::y, Role::sum}); }
-Outcome auxiliary_outputs(Trial& t) { return agrees(t, {Role::mean, Role::rstd}); }
+Outcome auxiliary_outputs(Trial& t) {
+  const Roles asked = t.base.outputs;
+  return asked.contain(Role::mean) || asked.contain(Role::rstd) ? agrees(t, {Role::mean, Role::rstd}) : vacuous();
+}
 Outcome running_update(Trial& t) { return agrees(t, {Role::running_mean, Role::running_variance, Role::y}); }
 
 // Σ over each group of what `of` makes of ŷ and of y, which `room` says may differ.
