@@ -556,8 +556,8 @@ TEST_F(Program, CheckShowsWhichLawFindsWhichMutant) {
   EXPECT_EQ(alive.status, 1) << alive.out;
   EXPECT_NE(alive.out.find("SURVIVES at 1 of 1 seeds"), std::string::npos) << alive.out;
   expect_refusal("check mutant:all --law bounded_output", {"--law", "no mutant"});
-  expect_refusal("check mutant:all --html page.html", {"mutant:all", "--json only"});
-  expect_refusal("check mutant:all --shard 1/2", {"mutant:all", "--json only"});
+  expect_refusal("check mutant:all --html page.html", {"--html: mutant:all takes", "--json"});
+  expect_refusal("check mutant:all --shard 1/2", {"--shard: mutant:all takes"});
 }
 
 TEST_F(Program, CheckRefuses) {

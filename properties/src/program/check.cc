@@ -1,8 +1,10 @@
 #include "norma/check.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
@@ -29,6 +31,7 @@ struct Options {
   bool strict = false;
   std::string waivers;
   Destinations to;
+  std::vector<std::string> given;  // options, by their names
 };
 
 Result<properties::Settings> settings_of(const Options& options) {
@@ -54,6 +57,26 @@ Result<properties::Settings> settings_of(const Options& options) {
   return s;
 }
 
+// What would not be looked at is refused. A replay prints one line a law; of all mutants there is one table.
+Status check_together(const Options& options) {
+  const auto only = [&](std::string_view of, std::initializer_list<std::string_view> looked_at) {
+    for (const std::string& name : options.given) {
+      if (std::find(looked_at.begin(), looked_at.end(), name) != looked_at.end()) continue;
+      return Status{Code::bad_parameter, fmt::format("{}: {} takes no such option, only {}", name, of, fmt::join(looked_at, ", "))};
+    }
+    return Status{};
+  };
+  if (options.subject == "mutant:all") {
+    return only("mutant:all", {"--law", "--op", "--dtype", "--cases", "--seed", "--seeds", "--time", "--json"});
+  }
+  if (!options.one_case.empty()) {
+    if (options.laws.empty()) return {Code::bad_parameter, "--case: expected one --law or more to hold it against"};
+    return only("--case", {"--case", "--law", "--time"});
+  }
+  const bool seeds = std::find(options.given.begin(), options.given.end(), "--seeds") != options.given.end();
+  return seeds ? Status{Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"} : Status{};
+}
+
 int replay(properties::Subject& subject, const Options& options, const properties::Settings& settings) {
   const Result<properties::Case> c = properties::parse_case(options.one_case);
   if (!c.ok()) return fail({c.status().code, "--" + c.status().message});
@@ -70,21 +93,12 @@ int replay(properties::Subject& subject, const Options& options, const propertie
 int run(const Options& options) {
   Result<properties::Settings> settings = settings_of(options);
   if (!settings.ok()) return fail(settings.status());
-  if (!options.one_case.empty() && settings->laws.empty()) {
-    return fail({Code::bad_parameter, "--case: expected one --law or more to hold it against"});
-  }
+  if (Status status = check_together(options); !status.ok()) return fail(status);
   if (Status status = options.to.check(); !status.ok()) return fail(status);
   Result<std::vector<Waiver>> waivers = options.waivers.empty() ? std::vector<Waiver>{} : read_waivers(options.waivers, options.subject);
   if (!waivers.ok()) return fail(waivers.status());
   const properties::Limits limits = limits_of(options.seconds);
-  if (options.subject == "mutant:all") {
-    const bool other = options.strict || settings->shards != 1 || !options.waivers.empty() || !options.one_case.empty() ||
-                       !options.to.junit.empty() || !options.to.html.empty() || options.to.markdown;
-    if (other)
-      return fail({Code::bad_parameter, "mutant:all: expected --law, --op, --dtype, --cases, --seed, --seeds, --time or --json only"});
-    return print_matrix(*settings, options.seeds, limits, options.to.json);
-  }
-  if (options.seeds != 1) return fail({Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"});
+  if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.to.json);
   const Started started = start_or_fail(options.subject, limits);
   if (!started.subject) return started.status;
   if (!options.one_case.empty()) return replay(*started.subject, options, *settings);
@@ -120,19 +134,18 @@ void add_check(CLI::App& app, Command& chosen) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   command->add_option("--shard", options->shard, "only the I-th of N shares of the cases")->type_name("I/N");
-  CLI::Option* const one_case =
-      command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
+  command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
   command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
   command->add_flag("--strict", options->strict, "a broken `should` fails too")->disable_flag_override();
   command->add_option("--waivers", options->waivers, "laws to live with: [{\"subject\": …, \"law\": …, \"reason\": …}, …]")
       ->type_name("FILE");
   add_flags(*command, options->to);
-  // A replay says one line a law, and has no cases of its own.
-  for (const char* other :
-       {"--cases", "--seed", "--seeds", "--shard", "--strict", "--waivers", "--junit", "--html", "--markdown", "--json"}) {
-    one_case->excludes(command->get_option(other));
-  }
-  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  command->callback([command, options, &chosen] {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->count() != 0 && !option->get_positional()) options->given.push_back(option->get_name());
+    }
+    chosen = [options] { return run(*options); };
+  });
 }
 
 }  // namespace norma::program
