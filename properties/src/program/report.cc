@@ -122,9 +122,9 @@ std::string headline(const CheckReport& report) {
         break;
     }
   }
-  std::string text = fmt::format("{}: {} laws hold", fails(report) ? "VIOLATED" : "holds", held);
-  if (broken != 0) text += fmt::format(", {} must-laws broken", broken);
-  if (should != 0) text += fmt::format(", {} should-laws broken", should);
+  std::string text = fmt::format("{}: {} {}", fails(report) ? "VIOLATED" : "holds", held, held == 1 ? "law holds" : "laws hold");
+  if (broken != 0) text += fmt::format(", {} must-law{} broken", broken, broken == 1 ? "" : "s");
+  if (should != 0) text += fmt::format(", {} should-law{} broken", should, should == 1 ? "" : "s");
   if (waived != 0) text += fmt::format(", {} waived", waived);
   if (stale != 0) text += fmt::format(", {} waived although they hold", stale);
   if (unsupported != 0) text += fmt::format(", {} not supported by the subject", unsupported);
