@@ -201,7 +201,7 @@ assert tags.count('table') == tags.count('caption') > 1
 assert tags.count('svg') == 2 == sum(a[:2] == ('svg', 'aria-label') and len(a[2]) > 20 for a in page.attributes)
 assert not {'script', 'link', 'img', 'iframe', 'object', 'b'} & set(tags), set(tags)
 assert not any(name in ('src', 'href', 'style') or name.startswith('on') for _, name, _ in page.attributes)
-assert 'http' not in text and 'url(' not in text and '@import' not in text and 'nan' not in text.split('<h2 id="worst">')[0].split('<h2>Accuracy')[1]
+assert 'http' not in text and 'url(' not in text and '@import' not in text and 'nan' not in text.split('<h2 id="laws">')[0].split('<h2>Accuracy')[1]
 assert 'prefers-color-scheme:dark' in text and '@media print' in text
 print(''.join(page.text))
 )";
@@ -234,10 +234,10 @@ TEST_F(Reports, ThePageSaysAll) {
 }
 
 TEST_F(Reports, WaivedLawsDoNotFail) {
-  const std::string run = "check mutant:unbiased-variance --cases 20 --law variance_one,mean_zero";
+  const std::string run = "check mutant:epsilon-as-maximum --cases 20 --law variance_one,mean_zero";
   ASSERT_EQ(norma(run).status, 1);
   put("waivers.json", R"([
-  {"subject": "mutant:unbiased-variance", "law": "variance_one", "reason": "issue 12: <n - 1>, until spring"},
+  {"subject": "mutant:epsilon-as-maximum", "law": "variance_one", "reason": "issue 12: <n - 1>, until spring"},
   {"subject": "simd", "law": "mean_zero", "reason": "of another subject"}
 ])");
   const Outcome o = norma(run + " --waivers waivers.json --strict --junit report.xml --html page.html");
@@ -258,14 +258,14 @@ TEST_F(Reports, WaivedLawsDoNotFail) {
   EXPECT_EQ(states, (std::map<std::string, std::string>{{"variance_one", "waived"}, {"mean_zero", "holds"}}));
 
   // Stale: the law holds. Not asked: nothing to say.
-  put("stale.json", R"([{"subject": "mutant:unbiased-variance", "law": "mean_zero", "reason": "who knows"},
-                        {"subject": "mutant:unbiased-variance", "law": "variance_one", "reason": "known"}])");
+  put("stale.json", R"([{"subject": "mutant:epsilon-as-maximum", "law": "mean_zero", "reason": "who knows"},
+                        {"subject": "mutant:epsilon-as-maximum", "law": "variance_one", "reason": "known"}])");
   const Outcome stale = norma(run + " --waivers stale.json --junit report.xml");
   EXPECT_EQ(stale.status, 1);
   EXPECT_NE(stale.out.find("✗ mean_zero"), std::string::npos) << stale.out;
   EXPECT_NE(stale.out.find("holds, but is waived"), std::string::npos) << stale.out;
   EXPECT_NE(contents(at("report.xml")).find("<failure message=\"holds, but is waived"), std::string::npos);
-  EXPECT_EQ(norma("check mutant:unbiased-variance --cases 20 --law variance_one --waivers stale.json").status, 0);
+  EXPECT_EQ(norma("check mutant:epsilon-as-maximum --cases 20 --law variance_one --waivers stale.json").status, 0);
   // A share may hold what another one breaks: staleness is of the whole.
   for (const std::string shard : {"1", "2"}) {
     const Outcome part = norma(run + " --waivers stale.json --json --shard " + shard + "/2");
@@ -275,7 +275,7 @@ TEST_F(Reports, WaivedLawsDoNotFail) {
   const Outcome merged = norma("report merge 1.json 2.json --json");
   EXPECT_EQ(merged.status, 1);
   EXPECT_EQ(merged.out, norma(run + " --waivers stale.json --json").out);
-  checked("mutant:unbiased-variance --cases 20 --law variance_one,mean_zero --shard 2/2", "2.json");
+  checked("mutant:epsilon-as-maximum --cases 20 --law variance_one,mean_zero --shard 2/2", "2.json");
   expect_refusal("report merge 1.json 2.json", {"2.json", "waivers is [], not ["});
 }
 
