@@ -11,8 +11,8 @@
 #include <ostream>
 #include <set>
 
-#include "norma/check.h"
 #include "direct.h"
+#include "norma/check.h"
 #include "scale.h"
 
 namespace norma::properties {
@@ -65,6 +65,20 @@ TEST_P(Honest, BreakNoLaw) {
     EXPECT_TRUE(r.broken == 0 || r.severity == Severity::should) << r.law->slug << ": " << r.first->what << "\n"
                                                                  << to_line(r.first->smallest).substr(0, 600);
     EXPECT_GT(r.tested(), 0) << r.law->slug;
+  }
+}
+
+// Cases in which a rounding takes x̂ across 0, or γx̂ is lost in β.
+TEST(HonestKernels, MayLoseTheSignOfAZero) {
+  for (const char* line :
+       {"layer_norm f64 x=f64[1,5]:be0ac6f9627c5ce5,be0ac6f9627c5ce4*2,be0ac6f9627c5ce5*2 gamma=f64[5]:3ff0000000000000*4,"
+        "0000000000000000 epsilon=0x1p+0",
+        "group_norm f32 x=f32[1,2,3]:acd4586a*6 gamma=f32[2]:3f800000,06000000 epsilon=0x1p+0 groups=1",
+        "group_norm f64 x=f64[1,1,2]:0000000000000000,0004000000000000 gamma=f64[1]:1fe0000000000000 "
+        "beta=f64[1]:0000000000000000 epsilon=0x1p+0 groups=1",
+        "rms_norm f64 x=f64[1,2]:80f0000000000000,79b0000000000000 beta=f64[2]:0000000000000000*2 epsilon=0x1p+0"}) {
+    Direct plain(honest_kernels().front());
+    EXPECT_EQ(replay(plain, law_named("signed_zero"), *parse_case(line)).what, "") << line;
   }
 }
 
