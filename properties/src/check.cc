@@ -62,6 +62,12 @@ Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* ac
 
 bool counts(const Verdict& v) { return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported; }
 
+// The case of a number, drawn for the so manieth time: what says nothing about the law is drawn again, a few times.
+constexpr int draws = 8;
+rc::Shrinkable<Case> drawn(const Wish& wish, const Law& law, const Settings& settings, std::int64_t number, int draw) {
+  return generate(wish, stream_of(law) + settings.seed, static_cast<std::uint64_t>(number * draws + draw));
+}
+
 // The smallest case of the same fault: greedily, the first that fails as well.
 Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict) {
   Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply};
@@ -85,6 +91,91 @@ Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verd
   }
   return finding;
 }
+
+bool same(const Reply& a, const Reply& b) {
+  if (a.kind != b.kind || a.what != b.what) return false;
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    const auto &s = a.outputs[role], &t = b.outputs[role];
+    if (s.has_value() != t.has_value() || (s && (s->format != t->format || s->shape != t->shape || s->data != t->data))) return false;
+  }
+  return true;
+}
+
+// What a subject was asked in a check, and what it said. The next check of the same law and case asks the same again, as long as it has
+// said the same: so it may begin with the calls that were made already.
+class Witness final : public Subject {
+ public:
+  struct Call {
+    Case c;
+    Reply reply;
+  };
+
+  explicit Witness(Subject& subject) : subject_(subject) {}
+  [[nodiscard]] const std::string& name() const override { return subject_.name(); }
+  [[nodiscard]] const Arithmetic& arithmetic() const override { return subject_.arithmetic(); }
+  Reply run(const Case& c) override {
+    if (heard_ == calls.size()) calls.push_back({c, subject_.run(c)});
+    return calls[heard_++].reply;
+  }
+  // Whether it says what somebody else said, call by call.
+  bool repeats(const std::vector<Call>& others) {
+    heard_ = 0;
+    const bool all = std::all_of(others.begin(), others.end(), [&](const Call& other) { return same(run(other.c), other.reply); });
+    heard_ = 0;
+    return all;
+  }
+
+  std::vector<Call> calls;
+
+ private:
+  Subject& subject_;
+  std::size_t heard_ = 0;
+};
+
+// A case of a law, put to one subject after another of the same arithmetic. A law looks at nothing but answers: who gives those that
+// somebody gave before, to the bit, has that one's verdict, and nobody asks the reference again.
+class Question {
+ public:
+  Question(const Wish& wish, const Law& law, const Settings& settings, std::int64_t number)
+      : wish_(wish), law_(law), settings_(settings), number_(number) {}
+
+  Verdict put(Subject& subject) {
+    Verdict verdict;
+    for (int draw = 0; draw < draws; ++draw) {
+      if (draw == static_cast<int>(drawn_.size())) drawn_.push_back({drawn(wish_, law_, settings_, number_, draw).value(), {}});
+      verdict = put(subject, drawn_[static_cast<std::size_t>(draw)]);
+      if (verdict.outcome.kind != Outcome::Kind::vacuous) break;
+    }
+    return verdict;
+  }
+
+ private:
+  struct Answered {
+    std::vector<Witness::Call> calls;
+    Verdict verdict;
+  };
+  struct Drawn {
+    Case c;
+    std::vector<Answered> answered;
+  };
+
+  Verdict put(Subject& subject, Drawn& drawn) {
+    Witness witness(subject);
+    for (const Answered& other : drawn.answered) {
+      if (witness.repeats(other.calls)) return other.verdict;
+    }
+    Verdict verdict = verdict_of(witness, law_, drawn.c, nullptr);
+    drawn.answered.push_back({std::move(witness.calls), verdict});
+    return verdict;
+  }
+
+  const Wish& wish_;
+  const Law& law_;
+  const Settings& settings_;
+  std::int64_t number_;
+  std::vector<Drawn> drawn_;
+};
 
 }  // namespace
 
@@ -138,13 +229,12 @@ Report check(Subject& subject, const Settings& settings) {
     r.severity = law.severity_for(subject.arithmetic());
     for (std::int64_t i = settings.shard - 1; i < settings.cases; i += settings.shards) {
       if (settings.progress) settings.progress(1);
-      // What says nothing about the law is drawn again, a few times.
-      for (int attempt = 0; attempt < 8; ++attempt) {
-        const rc::Shrinkable<Case> generated = generate(*wish, stream_of(law) + settings.seed, static_cast<std::uint64_t>(i * 8 + attempt));
+      for (int draw = 0; draw < draws; ++draw) {
+        const rc::Shrinkable<Case> generated = drawn(*wish, law, settings, i, draw);
         const Case c = generated.value();
         const Verdict v = verdict_of(subject, law, c, &report.accuracy);
         if (v.outcome.kind == Outcome::Kind::vacuous) {
-          if (attempt == 7) ++r.vacuous;
+          if (draw == draws - 1) ++r.vacuous;
           continue;
         }
         ++r.families[c.families.substr(0, c.families.find(','))];
@@ -166,20 +256,27 @@ Report check(Subject& subject, const Settings& settings) {
   return report;
 }
 
-Hunt hunt(Subject& subject, Subject& honest, const Law& law, const Settings& settings) {
+std::vector<Hunt> hunt(std::span<Subject* const> subjects, Subject& honest, const Law& law, const Settings& settings) {
   const auto start = std::chrono::steady_clock::now();
-  Settings one = settings;
-  one.laws = {std::string(law.slug)};
-  one.shrink = false;
-  one.shards = settings.cases;  // case by case
-  Hunt h;
-  const auto breaks = [&](Subject& s) {
-    const Report report = check(s, one);
-    return report.must_violations() + report.should_violations() != 0;
-  };
-  for (one.shard = 1; one.shard <= one.shards && !h.found; ++one.shard, ++h.cases) h.found = breaks(subject) && !breaks(honest);
-  h.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return h;
+  std::vector<Hunt> hunts(subjects.size());
+  const std::optional<Wish> wish = granted(law, settings);
+  for (std::int64_t i = 0; i < settings.cases; ++i) {
+    const auto left = std::count_if(hunts.begin(), hunts.end(), [](const Hunt& h) { return !h.found; });
+    if (left == 0) break;
+    if (settings.progress) settings.progress(left);
+    std::optional<Question> question;
+    if (wish) question.emplace(*wish, law, settings, i);
+    const auto breaks = [&](Subject& subject) { return question && counts(question->put(subject)); };
+    const bool fair = !breaks(honest);
+    for (std::size_t s = 0; s < subjects.size(); ++s) {
+      Hunt& h = hunts[s];
+      if (h.found) continue;
+      ++h.cases;
+      h.found = breaks(*subjects[s]) && fair;
+      h.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  }
+  return hunts;
 }
 
 Finding replay(Subject& subject, const Law& law, const Case& c) {
