@@ -18,7 +18,7 @@ std::vector<Law> all_laws() {
 }
 
 std::string_view word(Reply::Kind kind) {
-  static constexpr std::string_view words[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved"};
+  static constexpr std::string_view words[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved", "lost"};
   return words[static_cast<std::size_t>(kind)];
 }
 
@@ -60,6 +60,42 @@ Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* ac
   }
 }
 
+// What hangs costs its time limit with every call, and what is dead is to be reported in 5 s: with 2 s a call, two of them.
+constexpr std::int64_t hangs_of_a_law = 3;        // after which another one says nothing new
+constexpr std::int64_t hangs_in_all = 30;         // a minute, as long as an honest subject takes
+constexpr std::int64_t hangs_of_the_dead = 2;     // that has computed nothing yet
+constexpr std::int64_t crashes_of_the_dead = 10;  // a crash costs a start, which is soon done for most
+
+// A subject, and what hope there is of it.
+class Watched final : public Subject {
+ public:
+  explicit Watched(Subject& subject) : subject_(subject) {}
+  [[nodiscard]] const std::string& name() const override { return subject_.name(); }
+  [[nodiscard]] const Arithmetic& arithmetic() const override { return subject_.arithmetic(); }
+  Reply run(const Case& c) override {
+    Reply reply = subject_.run(c);
+    if (reply.kind == Reply::Kind::lost) lost_ = reply.what;
+    hung_ += reply.kind == Reply::Kind::hung;
+    crashed_ += reply.kind == Reply::Kind::crashed;
+    computed_ |= reply.kind == Reply::Kind::ok || reply.kind == Reply::Kind::refused || reply.kind == Reply::Kind::misbehaved;
+    return reply;
+  }
+  // Why it is not to be asked any more; empty where it is.
+  [[nodiscard]] std::string hopeless() const {
+    if (!lost_.empty()) return "the subject could not be started again: " + lost_;
+    if (!computed_ && hung_ >= hangs_of_the_dead) return std::to_string(hung_) + " calls hung, and none was computed";
+    if (!computed_ && crashed_ >= crashes_of_the_dead) return std::to_string(crashed_) + " calls crashed, and none was computed";
+    if (hung_ >= hangs_in_all) return std::to_string(hung_) + " calls hung";
+    return "";
+  }
+
+ private:
+  Subject& subject_;
+  std::string lost_;
+  std::int64_t hung_ = 0, crashed_ = 0;
+  bool computed_ = false;
+};
+
 bool counts(const Verdict& v) { return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported; }
 
 // The case of a number, drawn for the so manieth time: what says nothing about the law is drawn again, a few times.
@@ -69,7 +105,7 @@ rc::Shrinkable<Case> drawn(const Wish& wish, const Law& law, const Settings& set
 }
 
 // The smallest case of the same fault: greedily, the first that fails as well.
-Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict) {
+Finding shrunk(Watched& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict) {
   Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply};
   const bool range = verdict.outcome.range;
   // What hangs costs its time limit each time.
@@ -77,7 +113,7 @@ Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verd
   for (bool found = true; found && budget > 0;) {
     found = false;
     rc::Seq<rc::Shrinkable<Case>> candidates = from.shrinks();
-    while (budget-- > 0) {
+    while (budget-- > 0 && subject.hopeless().empty()) {
       rc::Maybe<rc::Shrinkable<Case>> next = candidates.next();
       if (!next) break;
       const Verdict v = verdict_of(subject, law, next->value(), nullptr);
@@ -217,8 +253,9 @@ Truth Trial::truth(const Case& c, const ByRole<Tensor>& got) {
   return std::move(*truth);
 }
 
-Report check(Subject& subject, const Settings& settings) {
-  Report report{subject.name(), to_words(subject.arithmetic()), settings, {}, {}};
+Report check(Subject& given, const Settings& settings) {
+  Watched subject(given);
+  Report report{subject.name(), to_words(subject.arithmetic()), settings, {}, {}, {}};
   report.settings.progress = nullptr;
   for (const Law& law : laws()) {
     if (!settings.laws.empty() && std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
@@ -227,12 +264,19 @@ Report check(Subject& subject, const Settings& settings) {
     LawReport& r = report.laws.emplace_back();
     r.law = &law;
     r.severity = law.severity_for(subject.arithmetic());
-    for (std::int64_t i = settings.shard - 1; i < settings.cases; i += settings.shards) {
+    struct Failure {
+      rc::Shrinkable<Case> from;
+      Verdict verdict;
+    };
+    std::optional<Failure> first, first_ranged;
+    std::int64_t hangs = 0;
+    for (std::int64_t i = settings.shard - 1; i < settings.cases && report.ended.empty(); i += settings.shards) {
       if (settings.progress) settings.progress(1);
       for (int draw = 0; draw < draws; ++draw) {
         const rc::Shrinkable<Case> generated = drawn(*wish, law, settings, i, draw);
         const Case c = generated.value();
         const Verdict v = verdict_of(subject, law, c, &report.accuracy);
+        if (v.reply == Reply::Kind::lost) break;
         if (v.outcome.kind == Outcome::Kind::vacuous) {
           if (draw == draws - 1) ++r.vacuous;
           continue;
@@ -245,13 +289,25 @@ Report check(Subject& subject, const Settings& settings) {
           ++r.held;
         } else {
           ++(v.outcome.range ? r.ranged : r.broken);
-          std::optional<Finding>& first = v.outcome.range ? r.first_ranged : r.first;
-          if (!first) first = settings.shrink ? shrunk(subject, law, generated, v) : Finding{c, c, v.outcome.what, v.reply};
+          hangs += v.reply == Reply::Kind::hung;
+          std::optional<Failure>& one = v.outcome.range ? first_ranged : first;
+          if (!one) one = {generated, v};
         }
         break;
       }
-      if (settings.stop_at_first && r.broken != 0 && r.severity == Severity::must) break;
+      report.ended = subject.hopeless();
+      if (hangs == hangs_of_a_law || (settings.stop_at_first && r.broken != 0 && r.severity == Severity::must)) break;
     }
+    // When the law is done, for what is dead cannot be made small, and nobody knew.
+    const auto finding = [&](const Failure& f) {
+      if (settings.shrink && report.ended.empty()) return shrunk(subject, law, f.from, f.verdict);
+      return Finding{f.from.value(), f.from.value(), f.verdict.outcome.what, f.verdict.reply};
+    };
+    if (first) r.first = finding(*first);
+    if (first_ranged) r.first_ranged = finding(*first_ranged);
+    if (hangs == hangs_of_a_law) r.first->what += "; gave up after " + std::to_string(hangs) + " hangs";
+    report.ended = subject.hopeless();
+    if (!report.ended.empty()) break;
   }
   return report;
 }

@@ -62,6 +62,7 @@ struct Report {
   Settings settings;
   std::vector<LawReport> laws;
   Accuracy accuracy;
+  std::string ended;  // why before its end, of a subject that does not answer: the last law, and those after it, were not asked to the full
 
   [[nodiscard]] std::int64_t must_violations() const;
   [[nodiscard]] std::int64_t should_violations() const;

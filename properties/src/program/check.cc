@@ -63,6 +63,7 @@ int replay(properties::Subject& subject, const Options& options, const propertie
     if (std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
     const properties::Finding f = properties::replay(subject, law, *c);
     fmt::print("{}: {}\n", law.slug, f.what.empty() ? "holds" : f.what);
+    if (f.reply == properties::Reply::Kind::lost) return subject_error;
     if (!f.what.empty() && f.reply != properties::Reply::Kind::unsupported) status = violated;
   }
   return status;
@@ -98,7 +99,9 @@ int run(const Options& options) {
     const std::string xml = to_junit(report, options.subject, options.strict);
     if (Status status = write_file(options.junit, std::as_bytes(std::span(xml))); !status.ok()) return fail(status);
   }
-  return bad ? violated : holds;
+  if (report.ended.empty()) return bad ? violated : holds;
+  (void)fail({Code::io_error, fmt::format("the search ended early: {}", report.ended)});
+  return bad ? violated : subject_error;
 }
 
 }  // namespace
