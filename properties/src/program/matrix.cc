@@ -14,9 +14,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -66,14 +68,14 @@ struct Matrix {
   std::vector<Row> rows;
 };
 
-// Indices of the laws that need the fewest cases, of those that find the mutant at every seed; ties are everybody's.
-std::vector<std::size_t> firsts(const Row& row) {
-  std::vector<std::size_t> best;
+// The law that needs fewer cases than any other, of those that find the mutant at every seed; of equals nobody is first.
+std::optional<std::size_t> first(const Row& row) {
+  std::optional<std::size_t> best;
+  double least = std::numeric_limits<double>::infinity();
   for (std::size_t l = 0; l < row.cells.size(); ++l) {
-    if (!row.cells[l].always()) continue;
-    if (!best.empty() && row.cells[l].cases() > row.cells[best.front()].cases()) continue;
-    if (!best.empty() && row.cells[l].cases() < row.cells[best.front()].cases()) best.clear();
-    best.push_back(l);
+    if (!row.cells[l].always() || row.cells[l].cases() > least) continue;
+    best = row.cells[l].cases() < least ? std::optional(l) : std::nullopt;
+    least = row.cells[l].cases();
   }
   return best;
 }
@@ -90,13 +92,13 @@ struct Catch {
 std::vector<Catch> catches(const Matrix& m) {
   std::vector<Catch> of(m.laws.size());
   for (const Row& row : m.rows) {
-    const std::vector<std::size_t> best = firsts(row);
+    const std::optional<std::size_t> best = first(row);
     for (std::size_t l = 0; l < m.laws.size(); ++l) {
       if (row.cells[l].found() == 0) continue;
       ++of[l].found;
       if (finders(row) == 1) {
         of[l].only.push_back(row.mutant->name);
-      } else if (std::find(best.begin(), best.end(), l) != best.end()) {
+      } else if (best == l) {
         of[l].first.push_back(row.mutant->name);
       }
     }
@@ -124,12 +126,12 @@ std::vector<std::string_view> survivors(const Matrix& m) {
 
 // One character a law, in tens: not found, found, found first, and the law that means the mutant.
 std::string line_of(const Row& row) {
-  const std::vector<std::size_t> best = firsts(row);
+  const std::optional<std::size_t> best = first(row);
   std::string line;
   for (std::size_t l = 0; l < row.cells.size(); ++l) {
     if (l != 0 && l % 10 == 0) line += ' ';
-    const bool found = row.cells[l].found() != 0, first = std::find(best.begin(), best.end(), l) != best.end();
-    line += l == row.meant ? (found ? first ? 'M' : 'm' : '?') : !found ? '.' : first ? 'x' : '+';
+    const bool found = row.cells[l].found() != 0;
+    line += l == row.meant ? (found ? best == l ? 'M' : 'm' : '?') : !found ? '.' : best == l ? 'x' : '+';
   }
   return line;
 }
@@ -137,7 +139,7 @@ std::string line_of(const Row& row) {
 std::string to_text(const Matrix& m, const Settings& settings, std::int64_t seeds) {
   std::string text = fmt::format(
       "{} mutants, {} laws, up to {} cases a law, seeds {} to {}\n\n"
-      "One character a law, as numbered below: . found nothing  + found it  x found it with the fewest cases\n"
+      "One character a law, as numbered below: . found nothing  + found it  x found it with fewer cases than any other\n"
       "m, M the same of the law that means it  ? which found nothing. Then the median and the worst time that law took, in seconds.\n\n",
       m.rows.size(), m.laws.size(), settings.cases, settings.seed, settings.seed + static_cast<std::uint64_t>(seeds) - 1);
   std::size_t width = 0;
@@ -155,8 +157,10 @@ std::string to_text(const Matrix& m, const Settings& settings, std::int64_t seed
     text += fmt::format("{:>2} {:<35}  finds {:>3}", l + 1, m.laws[l]->slug, of[l].found);
     if (!of[l].only.empty()) text += fmt::format("  alone: {}", fmt::join(of[l].only, " "));
     if (!of[l].first.empty()) text += fmt::format("  first: {}", fmt::join(of[l].first, " "));
-    if (of[l].only.empty() && of[l].first.empty()) {
-      text += m.laws[l]->stays.empty() ? std::string("  NOTHING FIRST") : fmt::format("  stays: {}", m.laws[l]->stays);
+    if (!m.laws[l]->stays.empty()) {
+      text += fmt::format("  stays: {}", m.laws[l]->stays);
+    } else if (of[l].only.empty() && of[l].first.empty()) {
+      text += "  NOTHING FIRST";
     }
     text += '\n';
   }
