@@ -96,7 +96,9 @@ class Watched final : public Subject {
   bool computed_ = false;
 };
 
-bool counts(const Verdict& v) { return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported; }
+bool counts(const Verdict& v) {
+  return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported && v.reply != Reply::Kind::lost;
+}
 
 // The case of a number, drawn for the so manieth time: what says nothing about the law is drawn again, a few times.
 constexpr int draws = 8;
@@ -105,7 +107,7 @@ rc::Shrinkable<Case> drawn(const Wish& wish, const Law& law, const Settings& set
 }
 
 // The smallest case of the same fault: greedily, the first that fails as well.
-Finding shrunk(Watched& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict) {
+Finding shrunk(Watched& subject, const Law& law, rc::Shrinkable<Case> from, const Verdict& verdict) {
   Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply};
   const bool range = verdict.outcome.range;
   // What hangs costs its time limit each time.

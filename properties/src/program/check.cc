@@ -130,7 +130,11 @@ void add_check(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(1, 1000));
   command->add_option("--shard", options->shard, "only the I-th of N shares of the cases")->type_name("I/N");
   command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
-  command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
+  command
+      ->add_option("--time", options->seconds,
+                   "seconds that a call may take; 2 (beyond 4, a program may also sleep so long before it says hello)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.01, 3600.0));
   command->add_flag("--strict", options->strict, "a broken `should` fails too")->disable_flag_override();
   command->add_option("--junit", options->junit, "write a JUnit XML file as well")->type_name("FILE");
   command->add_flag("--markdown", options->markdown, "print a table for the summary of a CI run")->disable_flag_override();

@@ -235,7 +235,7 @@ class Shared {
  private:
   struct Head {
     std::atomic<std::int64_t> done{0};
-    alignas(std::int64_t) std::atomic<bool> complained{false};
+    std::atomic<bool> complained{false};
   };
 
   std::size_t laws_, seeds_, bytes_;
@@ -324,7 +324,7 @@ bool hunt_all(const Matrix& m, const Settings& settings, const properties::Limit
     constexpr useconds_t moment = 20'000;
     usleep(moment);
     const std::int64_t done = shared.done();
-    progress.advance(done - told);
+    if (done != told) progress.advance(done - told);
     told = done;
     std::erase_if(workers, [&](pid_t worker) {
       int how = 0;
