@@ -17,7 +17,7 @@ std::vector<Law> all_laws() {
 }
 
 std::string_view word(Reply::Kind kind) {
-  static constexpr std::string_view words[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved"};
+  static constexpr std::string_view words[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved", "lost"};
   return words[static_cast<std::size_t>(kind)];
 }
 
@@ -59,10 +59,54 @@ Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* ac
   }
 }
 
-bool counts(const Verdict& v) { return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported; }
+// What hangs costs its time limit with every call, and what is dead is to be reported in 5 s: with 2 s a call, two of them.
+constexpr std::int64_t hangs_of_a_law = 3;        // after which another one says nothing new
+constexpr std::int64_t hangs_in_all = 30;         // a minute, as long as an honest subject takes
+constexpr std::int64_t hangs_of_the_dead = 2;     // that has computed nothing yet
+constexpr std::int64_t crashes_of_the_dead = 10;  // a crash costs a start, which is soon done for most
+
+// A subject, and what hope there is of it.
+class Watched final : public Subject {
+ public:
+  explicit Watched(Subject& subject) : subject_(subject) {}
+  [[nodiscard]] const std::string& name() const override { return subject_.name(); }
+  [[nodiscard]] const Arithmetic& arithmetic() const override { return subject_.arithmetic(); }
+  Reply run(const Case& c) override {
+    Reply reply = subject_.run(c);
+    if (reply.kind == Reply::Kind::lost) lost_ = reply.what;
+    hung_ += reply.kind == Reply::Kind::hung;
+    crashed_ += reply.kind == Reply::Kind::crashed;
+    computed_ |= reply.kind == Reply::Kind::ok || reply.kind == Reply::Kind::refused || reply.kind == Reply::Kind::misbehaved;
+    return reply;
+  }
+  // Why it is not to be asked any more; empty where it is.
+  [[nodiscard]] std::string hopeless() const {
+    if (!lost_.empty()) return "the subject could not be started again: " + lost_;
+    if (!computed_ && hung_ >= hangs_of_the_dead) return std::to_string(hung_) + " calls hung, and none was computed";
+    if (!computed_ && crashed_ >= crashes_of_the_dead) return std::to_string(crashed_) + " calls crashed, and none was computed";
+    if (hung_ >= hangs_in_all) return std::to_string(hung_) + " calls hung";
+    return "";
+  }
+
+ private:
+  Subject& subject_;
+  std::string lost_;
+  std::int64_t hung_ = 0, crashed_ = 0;
+  bool computed_ = false;
+};
+
+bool counts(const Verdict& v) {
+  return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported && v.reply != Reply::Kind::lost;
+}
+
+// The case of a number, drawn for the so manieth time: what says nothing about the law is drawn again, a few times.
+constexpr int draws = 8;
+rc::Shrinkable<Case> drawn(const Wish& wish, const Law& law, const Settings& settings, std::int64_t number, int draw) {
+  return generate(wish, stream_of(law) + settings.seed, static_cast<std::uint64_t>(number * draws + draw));
+}
 
 // The smallest case of the same fault: greedily, the first that fails as well.
-Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verdict verdict, std::int64_t number) {
+Finding shrunk(Watched& subject, const Law& law, rc::Shrinkable<Case> from, const Verdict& verdict, std::int64_t number) {
   Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply, number};
   const bool range = verdict.outcome.range;
   // What hangs costs its time limit each time.
@@ -70,7 +114,7 @@ Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verd
   for (bool found = true; found && budget > 0;) {
     found = false;
     rc::Seq<rc::Shrinkable<Case>> candidates = from.shrinks();
-    while (budget-- > 0) {
+    while (budget-- > 0 && subject.hopeless().empty()) {
       rc::Maybe<rc::Shrinkable<Case>> next = candidates.next();
       if (!next) break;
       const Verdict v = verdict_of(subject, law, next->value(), nullptr);
@@ -84,6 +128,91 @@ Finding shrunk(Subject& subject, const Law& law, rc::Shrinkable<Case> from, Verd
   }
   return finding;
 }
+
+bool same(const Reply& a, const Reply& b) {
+  if (a.kind != b.kind || a.what != b.what) return false;
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    const auto &s = a.outputs[role], &t = b.outputs[role];
+    if (s.has_value() != t.has_value() || (s && (s->format != t->format || s->shape != t->shape || s->data != t->data))) return false;
+  }
+  return true;
+}
+
+// What a subject was asked in a check, and what it said. The next check of the same law and case asks the same again, as long as it has
+// said the same: so it may begin with the calls that were made already.
+class Witness final : public Subject {
+ public:
+  struct Call {
+    Case c;
+    Reply reply;
+  };
+
+  explicit Witness(Subject& subject) : subject_(subject) {}
+  [[nodiscard]] const std::string& name() const override { return subject_.name(); }
+  [[nodiscard]] const Arithmetic& arithmetic() const override { return subject_.arithmetic(); }
+  Reply run(const Case& c) override {
+    if (heard_ == calls.size()) calls.push_back({c, subject_.run(c)});
+    return calls[heard_++].reply;
+  }
+  // Whether it says what somebody else said, call by call.
+  bool repeats(const std::vector<Call>& others) {
+    heard_ = 0;
+    const bool all = std::all_of(others.begin(), others.end(), [&](const Call& other) { return same(run(other.c), other.reply); });
+    heard_ = 0;
+    return all;
+  }
+
+  std::vector<Call> calls;
+
+ private:
+  Subject& subject_;
+  std::size_t heard_ = 0;
+};
+
+// A case of a law, put to one subject after another of the same arithmetic. A law looks at nothing but answers: who gives those that
+// somebody gave before, to the bit, has that one's verdict, and nobody asks the reference again.
+class Question {
+ public:
+  Question(const Wish& wish, const Law& law, const Settings& settings, std::int64_t number)
+      : wish_(wish), law_(law), settings_(settings), number_(number) {}
+
+  Verdict put(Subject& subject) {
+    Verdict verdict;
+    for (int draw = 0; draw < draws; ++draw) {
+      if (draw == static_cast<int>(drawn_.size())) drawn_.push_back({drawn(wish_, law_, settings_, number_, draw).value(), {}});
+      verdict = put(subject, drawn_[static_cast<std::size_t>(draw)]);
+      if (verdict.outcome.kind != Outcome::Kind::vacuous) break;
+    }
+    return verdict;
+  }
+
+ private:
+  struct Answered {
+    std::vector<Witness::Call> calls;
+    Verdict verdict;
+  };
+  struct Drawn {
+    Case c;
+    std::vector<Answered> answered;
+  };
+
+  Verdict put(Subject& subject, Drawn& drawn) {
+    Witness witness(subject);
+    for (const Answered& other : drawn.answered) {
+      if (witness.repeats(other.calls)) return other.verdict;
+    }
+    Verdict verdict = verdict_of(witness, law_, drawn.c, nullptr);
+    drawn.answered.push_back({std::move(witness.calls), verdict});
+    return verdict;
+  }
+
+  const Wish& wish_;
+  const Law& law_;
+  const Settings& settings_;
+  std::int64_t number_;
+  std::vector<Drawn> drawn_;
+};
 
 }  // namespace
 
@@ -109,8 +238,9 @@ Truth Trial::truth(const Case& c, const ByRole<Tensor>& got) {
   return std::move(*truth);
 }
 
-Report check(Subject& subject, const Settings& settings) {
-  Report report{subject.name(), to_words(subject.arithmetic()), settings, {}, {}};
+Report check(Subject& given, const Settings& settings) {
+  Watched subject(given);
+  Report report{subject.name(), to_words(subject.arithmetic()), settings, {}, {}, {}};
   report.settings.progress = nullptr;
   for (const Law& law : laws()) {
     if (!settings.laws.empty() && std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
@@ -119,15 +249,22 @@ Report check(Subject& subject, const Settings& settings) {
     LawReport& r = report.laws.emplace_back();
     r.law = &law;
     r.severity = law.severity_for(subject.arithmetic());
-    for (std::int64_t i = settings.shard - 1; i < settings.cases; i += settings.shards) {
+    struct Failure {
+      rc::Shrinkable<Case> from;
+      Verdict verdict;
+      std::int64_t number;
+    };
+    std::optional<Failure> first, first_ranged;
+    std::int64_t hangs = 0;
+    for (std::int64_t i = settings.shard - 1; i < settings.cases && report.ended.empty(); i += settings.shards) {
       if (settings.progress) settings.progress(1);
-      // What says nothing about the law is drawn again, a few times.
-      for (int attempt = 0; attempt < 8; ++attempt) {
-        const rc::Shrinkable<Case> generated = generate(*wish, stream_of(law) + settings.seed, static_cast<std::uint64_t>(i * 8 + attempt));
+      for (int draw = 0; draw < draws; ++draw) {
+        const rc::Shrinkable<Case> generated = drawn(*wish, law, settings, i, draw);
         const Case c = generated.value();
         const Verdict v = verdict_of(subject, law, c, &report.accuracy, i);
+        if (v.reply == Reply::Kind::lost) break;
         if (v.outcome.kind == Outcome::Kind::vacuous) {
-          if (attempt == 7) ++r.vacuous;
+          if (draw == draws - 1) ++r.vacuous;
           continue;
         }
         ++r.families[c.families.substr(0, c.families.find(','))];
@@ -138,31 +275,50 @@ Report check(Subject& subject, const Settings& settings) {
           ++r.held;
         } else {
           ++(v.outcome.range ? r.ranged : r.broken);
-          std::optional<Finding>& first = v.outcome.range ? r.first_ranged : r.first;
-          if (!first) first = settings.shrink ? shrunk(subject, law, generated, v, i) : Finding{c, c, v.outcome.what, v.reply, i};
+          hangs += v.reply == Reply::Kind::hung;
+          std::optional<Failure>& one = v.outcome.range ? first_ranged : first;
+          if (!one) one = {generated, v, i};
         }
         break;
       }
-      if (settings.stop_at_first && r.broken != 0 && r.severity == Severity::must) break;
+      report.ended = subject.hopeless();
+      if (hangs == hangs_of_a_law || (settings.stop_at_first && r.broken != 0 && r.severity == Severity::must)) break;
     }
+    // When the law is done, for what is dead cannot be made small, and nobody knew.
+    const auto finding = [&](const Failure& f) {
+      if (settings.shrink && report.ended.empty()) return shrunk(subject, law, f.from, f.verdict, f.number);
+      return Finding{f.from.value(), f.from.value(), f.verdict.outcome.what, f.verdict.reply, f.number};
+    };
+    if (first) r.first = finding(*first);
+    if (first_ranged) r.first_ranged = finding(*first_ranged);
+    if (hangs == hangs_of_a_law) r.first->what += "; gave up after " + std::to_string(hangs) + " hangs";
+    report.ended = subject.hopeless();
+    if (!report.ended.empty()) break;
   }
   return report;
 }
 
-Hunt hunt(Subject& subject, Subject& honest, const Law& law, const Settings& settings) {
+std::vector<Hunt> hunt(std::span<Subject* const> subjects, Subject& honest, const Law& law, const Settings& settings) {
   const auto start = std::chrono::steady_clock::now();
-  Settings one = settings;
-  one.laws = {std::string(law.slug)};
-  one.shrink = false;
-  one.shards = settings.cases;  // case by case
-  Hunt h;
-  const auto breaks = [&](Subject& s) {
-    const Report report = check(s, one);
-    return report.must_violations() + report.should_violations() != 0;
-  };
-  for (one.shard = 1; one.shard <= one.shards && !h.found; ++one.shard, ++h.cases) h.found = breaks(subject) && !breaks(honest);
-  h.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return h;
+  std::vector<Hunt> hunts(subjects.size());
+  const std::optional<Wish> wish = granted(law, settings);
+  for (std::int64_t i = 0; i < settings.cases; ++i) {
+    const auto left = std::count_if(hunts.begin(), hunts.end(), [](const Hunt& h) { return !h.found; });
+    if (left == 0) break;
+    if (settings.progress) settings.progress(left);
+    std::optional<Question> question;
+    if (wish) question.emplace(*wish, law, settings, i);
+    const auto breaks = [&](Subject& subject) { return question && counts(question->put(subject)); };
+    const bool fair = !breaks(honest);
+    for (std::size_t s = 0; s < subjects.size(); ++s) {
+      Hunt& h = hunts[s];
+      if (h.found) continue;
+      ++h.cases;
+      h.found = breaks(*subjects[s]) && fair;
+      h.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  }
+  return hunts;
 }
 
 Finding replay(Subject& subject, const Law& law, const Case& c) {

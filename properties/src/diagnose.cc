@@ -155,6 +155,7 @@ Explanation held_against(const BuiltIn& hypothesis, Subject& instance, const std
 }
 
 constexpr std::ptrdiff_t most_wrong = 40, most_right = 40;
+constexpr int most_hangs = 3;
 
 Diagnosis search(Subject& subject, Op op, const DiagnosisSettings& settings, std::vector<Seen>& seen) {
   Diagnosis d;
@@ -162,6 +163,7 @@ Diagnosis search(Subject& subject, Op op, const DiagnosisSettings& settings, std
   // All families, mostly within the range, and what not every subject knows only now and then.
   Wish wish{.ops = {op}, .formats = settings.formats, .least_n = 2};
   std::ptrdiff_t right = 0;
+  int hangs = 0;
   for (std::int64_t i = 0; i < settings.cases; ++i) {
     if (settings.progress) settings.progress(1);
     wish.tame = i % 4 != 3;
@@ -178,6 +180,9 @@ Diagnosis search(Subject& subject, Op op, const DiagnosisSettings& settings, std
     }
     if (reply.kind != Reply::Kind::ok) {
       if (d.unanswered++ == 0) d.unanswered_because = reply.what;
+      // What hangs costs its time limit each time.
+      hangs += reply.kind == Reply::Kind::hung;
+      if (hangs == most_hangs || reply.kind == Reply::Kind::lost) break;
       continue;
     }
     s.got = std::move(reply.outputs);

@@ -14,6 +14,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "norma/tensor_file.h"
@@ -129,6 +132,30 @@ std::string Process::said() {
   listen();
   const std::string line = last_line(words_);
   return line.empty() ? "" : "; it said: " + line;
+}
+
+std::optional<std::uint64_t> Process::asleep() const {
+  std::uint64_t ticks = 0;
+  bool found = false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    if (!std::getline(file, text)) continue;
+    // After the name, which may hold anything: state, parent, group, ten more, and four times of it and of the children it waited for.
+    std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
+    char state = 0;
+    std::string skipped;
+    std::int64_t group = 0;
+    fields >> state >> skipped >> group;
+    if (!fields || group != pid_) continue;
+    found = true;
+    if (state == 'R' || state == 'D') return std::nullopt;
+    for (int i = 0; i < 8; ++i) fields >> skipped;
+    std::uint64_t time = 0;
+    for (int i = 0; i < 4 && fields >> time; ++i) ticks += time;
+  }
+  return found ? std::optional(ticks) : std::nullopt;
 }
 
 std::optional<std::string> Process::ended(std::chrono::milliseconds within) {

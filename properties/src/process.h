@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -62,6 +63,10 @@ class Process {
   void forget() { words_.clear(); }
   // "; it said: " and the last line of that, or nothing.
   [[nodiscard]] std::string said();
+
+  // Processor time that its group has taken, in ticks, if all of it sleeps: who sleeps and has taken none since then has done nothing
+  // since.
+  [[nodiscard]] std::optional<std::uint64_t> asleep() const;
 
   // How it ended, if it does so within that time: "killed by SIGSEGV", "exited with status 3".
   std::optional<std::string> ended(std::chrono::milliseconds within);

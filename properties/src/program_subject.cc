@@ -46,14 +46,15 @@ class Program final : public Subject {
     Result<ByRole<Tensor>> outputs = empty_outputs(c);
     if (!outputs.ok()) return {Reply::Kind::unsupported, outputs.status().message, {}};
     TensorFile reply;
-    if (!talk_.running()) {
-      if (Reply r = launch(reply); r.kind != Reply::Kind::ok) return r;
+    // Twice, for the machine may have been busy.
+    if (!talk_.running() && launch(reply).kind != Reply::Kind::ok) {
+      if (Reply r = launch(reply); r.kind != Reply::Kind::ok) return {Reply::Kind::lost, r.what, {}};
     }
     std::size_t most = slack;
     for (std::size_t r = 0; r < role_count; ++r) {
       if (const auto& t = (*outputs)[static_cast<Role>(r)]) most += 2 * t->data.size();  // of f64 where f32 is expected, say
     }
-    if (Reply r = exchange(request_of(c), most, limits_.time, reply); r.kind != Reply::Kind::ok) return r;
+    if (Reply r = exchange(request_of(c), most, {limits_.time}, reply); r.kind != Reply::Kind::ok) return r;
     if (const auto status = reply.metadata.find("status"); status != reply.metadata.end() && status->second != "ok") {
       const auto it = reply.metadata.find("message");
       const std::string message = it == reply.metadata.end() ? "" : printable(it->second);
@@ -117,15 +118,15 @@ class Program final : public Subject {
     if (Status status = talk_.start(command_, limits_.memory); !status.ok()) return {Reply::Kind::crashed, status.message, {}};
     TensorFile hello;
     hello.metadata["op"] = "hello";
-    return exchange(hello, slack, limits_.launch, reply);
+    return exchange(hello, slack, {limits_.launch, limits_.idle}, reply);
   }
 
-  Reply exchange(const TensorFile& request, std::size_t most, std::chrono::milliseconds time, TensorFile& reply) {
+  Reply exchange(const TensorFile& request, std::size_t most, const Talk::Patience& patience, TensorFile& reply) {
     const Result<Bytes> message = serialize_safetensors(request);
     if (!message.ok()) return {Reply::Kind::unsupported, message.status().message, {}};
     Bytes answer;
     std::string what;
-    switch (talk_.exchange(*message, most, time, answer, what)) {
+    switch (talk_.exchange(*message, most, patience, answer, what)) {
       case Talk::Heard::crash:
         return {Reply::Kind::crashed, what, {}};
       case Talk::Heard::silence:

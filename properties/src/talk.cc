@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "norma/tensor_file.h"
 
@@ -142,7 +144,7 @@ Talk::Heard Talk::closed(std::string& what) {
               process_.ended(std::chrono::seconds(1)).value_or("closed its standard output") + partly + process_.said());
 }
 
-Talk::Heard Talk::exchange(const Bytes& message, std::size_t most, std::chrono::milliseconds time, Bytes& answer, std::string& what) {
+Talk::Heard Talk::exchange(const Bytes& message, std::size_t most, const Patience& patience, Bytes& answer, std::string& what) {
   Bytes out(frame);
   for (std::size_t i = 0; i < frame; ++i) out[i] = static_cast<std::byte>(message.size() >> (8 * i) & 0xff);
   out.insert(out.end(), message.begin(), message.end());
@@ -153,8 +155,12 @@ Talk::Heard Talk::exchange(const Bytes& message, std::size_t most, std::chrono::
   }
   if (!open) return closed(what);
 
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds glance(200);
   std::size_t sent = 0;
-  const auto until = std::chrono::steady_clock::now() + time;
+  const auto until = Clock::now() + patience.time;
+  auto idle_since = Clock::now(), looked = idle_since;
+  std::optional<std::uint64_t> asleep;
   for (;;) {
     if (in_.size() >= frame) {
       if (std::string why = check_length(most); !why.empty()) return gone(Heard::nonsense, what, std::move(why));
@@ -175,17 +181,29 @@ Talk::Heard Talk::exchange(const Bytes& message, std::size_t most, std::chrono::
         return Heard::answer;
       }
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    const auto now = Clock::now();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+    bool idle = false;
+    if (patience.idle.count() != 0) {
+      if (now - looked >= glance) {
+        looked = now;
+        const std::optional<std::uint64_t> was = std::exchange(asleep, process_.asleep());
+        if (!asleep || asleep != was) idle_since = now;
+      }
+      idle = asleep && now - idle_since >= patience.idle;
+    }
     std::array<pollfd, 4> fds{{{from_.get(), POLLIN, 0},
                                {process_.heard_fd(), POLLIN, 0},
                                {sent < out.size() ? to_.get() : -1, POLLOUT, 0},
                                {process_.ended_fd(), POLLIN, 0}}};
-    const int ready = poll(fds.data(), fds.size(), static_cast<int>(std::max<decltype(left)>(left, 0)));
+    const auto wait = patience.idle.count() != 0 ? std::min(left, glance) : left;
+    const int ready = poll(fds.data(), fds.size(), static_cast<int>(std::max<std::int64_t>(wait.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
-    if (left <= 0) {
+    if (left.count() <= 0 || (idle && ready == 0)) {
       return gone(Heard::silence, what,
                   "no " + (in_.empty() ? std::string("answer") : "end of an answer that begins with " + excerpt(in_)) + " within " +
-                      std::to_string(time.count()) + " ms" + hint() + process_.said());
+                      std::to_string((idle ? patience.idle : patience.time).count()) + " ms" + (idle ? " of doing nothing" : "") + hint() +
+                      process_.said());
     }
     if (fds[1].revents != 0) process_.listen();
     if (fds[2].revents != 0) {

@@ -23,7 +23,10 @@ class Talk {
   enum class Heard : std::uint8_t { answer, crash, silence, nonsense };
   // Sends one and waits for one of at most `most` bytes. On anything but an answer, `what` says what happened instead, in a line, and the
   // program is gone, for nobody knows where its next message would start.
-  Heard exchange(const Bytes& message, std::size_t most, std::chrono::milliseconds time, Bytes& answer, std::string& what);
+  struct Patience {
+    std::chrono::milliseconds time, idle{};  // in all, and while it does nothing; 0 for as long
+  };
+  Heard exchange(const Bytes& message, std::size_t most, const Patience& patience, Bytes& answer, std::string& what);
 
  private:
   Heard gone(Heard how, std::string& what, std::string why);

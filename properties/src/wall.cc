@@ -156,10 +156,11 @@ Reply Walled::attempt(const Case& c, Blank blank, bool& suspicious) {
   if (!outputs.ok()) return {Reply::Kind::unsupported, outputs.status().message, {}};
   const std::size_t room = room_for(c, *outputs);
   if (!child_.running() || memory_->capacity() < room) {
-    if (Status status = start(room > memory_->capacity() ? std::max(room, 2 * memory_->capacity()) : memory_->capacity()); !status.ok()) {
-      // That there is no room between walls is not the subject's fault.
-      return {status.code == Code::no_memory ? Reply::Kind::unsupported : Reply::Kind::crashed, status.message, {}};
-    }
+    const std::size_t capacity = room > memory_->capacity() ? std::max(room, 2 * memory_->capacity()) : memory_->capacity();
+    Status status = start(capacity);
+    // Twice, for the machine may have been busy. That there is no room between walls is nobody's fault.
+    if (!status.ok() && status.code != Code::no_memory) status = start(capacity);
+    if (!status.ok()) return {status.code == Code::no_memory ? Reply::Kind::unsupported : Reply::Kind::lost, status.message, {}};
   }
   Control& shared = control();
   shared.spec = c.spec;

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <ostream>
 #include <set>
+#include <utility>
 
 #include "direct.h"
 #include "scale.h"
@@ -153,6 +156,96 @@ TEST(Check, SharesAreTheWhole) {
   for (std::int64_t shard = 1; shard <= 3; ++shard) joined.merge(cases(shard, 3));
   EXPECT_EQ(joined, cases(1, 1));
   EXPECT_GT(joined.size(), 22U);
+}
+
+// The reference, where it does not say something else.
+class Moody final : public Subject {
+ public:
+  explicit Moody(std::function<Reply::Kind(const Case&)> mood) : mood_(std::move(mood)) {}
+  [[nodiscard]] const std::string& name() const override { return inner_.name(); }
+  [[nodiscard]] const Arithmetic& arithmetic() const override { return inner_.arithmetic(); }
+  Reply run(const Case& c) override {
+    const Reply::Kind kind = mood_(c);
+    ++calls[kind];
+    return kind == Reply::Kind::ok ? inner_.run(c) : Reply{kind, "no licence", {}};
+  }
+  std::map<Reply::Kind, std::int64_t> calls;
+
+ private:
+  Direct inner_{reference_with("moody", [](Spec&) {})};
+  std::function<Reply::Kind(const Case&)> mood_;
+};
+
+TEST(Check, TheDeadAreNotAskedForLong) {
+  using Kind = Reply::Kind;
+  const auto little = [](const Case& c) { return c.spec.op == Op::layer_norm && c.x().format == Format::f32; };
+  struct {
+    std::function<Kind(const Case&)> mood;
+    Kind kind;
+    std::int64_t calls;
+    const char* says;
+  } const all[] = {
+      {[](const Case&) { return Kind::hung; }, Kind::hung, 2, "2 calls hung, and none was computed"},
+      {[&](const Case& c) { return little(c) ? Kind::hung : Kind::unsupported; }, Kind::hung, 2, "2 calls hung, and none was computed"},
+      {[](const Case&) { return Kind::crashed; }, Kind::crashed, 10, "10 calls crashed, and none was computed"},
+  };
+  for (const auto& dead : all) {
+    Moody subject(dead.mood);
+    const Report report = check(subject, {});
+    EXPECT_EQ(report.ended, dead.says);
+    EXPECT_EQ(subject.calls[dead.kind], dead.calls);
+    ASSERT_EQ(report.laws.size(), 1U);
+    EXPECT_EQ(report.laws.front().broken, dead.calls);
+    ASSERT_TRUE(report.laws.front().first);
+    EXPECT_EQ(report.laws.front().first->reply, dead.kind);
+  }
+}
+
+// A hang costs its time limit: of those who compute something, too, there are so many in a law and so many in all.
+TEST(Check, HangsAreFew) {
+  using Kind = Reply::Kind;
+  const auto mood = [](const Case& c) { return c.x().format == Format::f16 ? Kind::hung : Kind::ok; };
+  Moody subject(mood);
+  Settings settings;
+  settings.laws = {"tails"};
+  const Report one = check(subject, settings);
+  EXPECT_EQ(one.ended, "");
+  ASSERT_EQ(one.laws.size(), 1U);
+  const LawReport& r = one.laws.front();
+  EXPECT_EQ(r.broken, 3);
+  EXPECT_GT(r.held, 0);
+  EXPECT_EQ(r.first->what, "hung: no licence; gave up after 3 hangs");
+  EXPECT_LT(r.first->smallest.elements(), r.first->original.elements());
+  EXPECT_LE(subject.calls[Kind::hung], 11);
+
+  Moody again(mood);
+  const Report report = check(again, {});
+  EXPECT_EQ(report.ended, "30 calls hung");
+  EXPECT_EQ(again.calls[Kind::hung], 30);
+  EXPECT_LT(report.laws.size(), laws().size());
+
+  // One is no reason.
+  bool hung = false;
+  Moody once([&](const Case&) { return std::exchange(hung, true) ? Kind::ok : Kind::hung; });
+  settings.laws.clear();
+  settings.cases = 3;
+  const Report whole = check(once, settings);
+  EXPECT_EQ(whole.ended, "");
+  EXPECT_EQ(whole.laws.size(), laws().size());
+  EXPECT_EQ(whole.laws.front().broken, 1);
+}
+
+// That a subject could not be started again is no law's business.
+TEST(Check, WhatIsLostBreaksNoLaw) {
+  std::int64_t calls = 0;
+  Moody subject([&](const Case&) { return ++calls > 700 ? Reply::Kind::lost : Reply::Kind::ok; });
+  const Report report = check(subject, {});
+  EXPECT_EQ(report.ended, "the subject could not be started again: no licence");
+  EXPECT_EQ(subject.calls[Reply::Kind::lost], 1);
+  EXPECT_EQ(report.must_violations() + report.should_violations(), 0);
+  EXPECT_GT(report.laws.size(), 1U);
+  EXPECT_LT(report.laws.size(), laws().size());
+  EXPECT_LT(report.laws.back().tested(), 200);
 }
 
 TEST(Check, OpsAndFormatsAreThoseAskedFor) {

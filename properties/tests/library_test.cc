@@ -78,6 +78,20 @@ TEST(Library, AnswersAreOfSubjectH) {
   }
 }
 
+// It dies of a call, and does not come back.
+TEST(Library, MayBeLost) {
+  const Result<std::unique_ptr<Subject>> subject = start_fixture("crashes");
+  ASSERT_TRUE(subject.ok()) << subject.status().message;
+  const Case c = *parse_case("layer_norm f32 x=f32[1,1]:3f800000");
+  EXPECT_EQ((*subject)->run(c).kind, Kind::crashed);
+  setenv("NORMA_TEST_FAULT", "constructor_hangs", 1);
+  const Reply lost = (*subject)->run(c);
+  EXPECT_EQ(lost.kind, Kind::lost) << lost.what;
+  EXPECT_EQ(lost.what, "no answer within 500 ms, while it was loaded");
+  setenv("NORMA_TEST_FAULT", "error", 1);
+  EXPECT_EQ((*subject)->run(c).kind, Kind::refused);
+}
+
 TEST(Library, WhatSubjectHHasNoWordForIsUnsupported) {
   const Result<std::unique_ptr<Subject>> subject = start_fixture("answers_7");
   ASSERT_TRUE(subject.ok()) << subject.status().message;

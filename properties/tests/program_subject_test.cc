@@ -145,6 +145,42 @@ TEST(Program, ComesBack) {
   EXPECT_EQ(gone, 3);
 }
 
+// Who sleeps before it says hello is not waited for as long as who works.
+TEST(Program, MayTakeItsTimeToStartButNotSleep) {
+  Limits limits;
+  limits.idle = std::chrono::milliseconds(500);
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<std::unique_ptr<Subject>> asleep = start_program("sleep 30", limits);
+  ASSERT_FALSE(asleep.ok());
+  EXPECT_NE(asleep.status().message.find("no answer within 500 ms of doing nothing"), std::string::npos) << asleep.status().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  const std::string work = "end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do :; done; ";
+  const Result<std::unique_ptr<Subject>> busy = start_program(work + hello(), limits);
+  EXPECT_TRUE(busy.ok()) << busy.status().message;
+}
+
+// It is started twice before it is lost, and that it is says nothing of the call.
+TEST(Program, MayBeLost) {
+  const std::filesystem::path count = std::filesystem::temp_directory_path() / ("norma_starts_" + std::to_string(getpid()));
+  for (const bool comes_back : {true, false}) {
+    std::ofstream(count) << "0";
+    const std::string nth = "n=$(cat " + count.string() + "); echo $((n + 1)) >" + count.string();
+    const std::string gone = comes_back ? "[ $n = 1 ] && sleep 30; " : "[ $n -gt 0 ] && exit 5; ";
+    Limits limits;
+    limits.idle = std::chrono::milliseconds(500);
+    const Result<std::unique_ptr<Subject>> subject = start_program(nth + "; " + gone + hello() + "; exit 4", limits);
+    ASSERT_TRUE(subject.ok()) << subject.status().message;
+    EXPECT_EQ((*subject)->run(small_case()).kind, Kind::crashed);
+    const Reply second = (*subject)->run(small_case());
+    EXPECT_EQ(second.kind, comes_back ? Kind::crashed : Kind::lost) << second.what;
+    EXPECT_EQ(second.what, comes_back ? "exited with status 4" : "exited with status 5");
+    std::string starts;
+    std::ifstream(count) >> starts;
+    EXPECT_EQ(starts, "3");
+  }
+  std::filesystem::remove(count);
+}
+
 TEST(Program, IsNotToSayWhatNobodyAskedFor) {
   const std::string greets = take + "; " + frame(R"({"__metadata__":{"name":"liar"}})") + "; sleep 0.1; echo ready; sleep 5";
   const Result<std::unique_ptr<Subject>> subject = start_program(greets, {});

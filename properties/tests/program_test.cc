@@ -582,6 +582,23 @@ TEST_F(Program, CheckRefuses) {
   }
 }
 
+// Within 5 s, and by one line.
+TEST_F(Program, CheckReportsTheDead) {
+  const std::string greets = "head -c $(head -c 8 | od -An -tu8) >/dev/null; printf \"\\050\\0\\0\\0\\0\\0\\0\\0\\040\\0\\0\\0\\0\\0\\0\\0";
+  const std::string hello = greets + R"({\"__metadata__\":{\"name\":\"mute\"}}"; )";
+  for (const auto& [words, status, says] :
+       {std::tuple{std::string("check 'exec:sleep 1000'"), 3, "no answer within 4000 ms of doing nothing"},
+        {"check 'exec:" + hello + "sleep 1000'", 1, "the search ended early: 2 calls hung"},
+        {"check 'exec:" + hello + "exit 5'", 1, "the search ended early: 10 calls crashed"}}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome o = norma(words);
+    EXPECT_EQ(o.status, status) << words << o.err;
+    EXPECT_NE(o.err.find(says), std::string::npos) << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(7500)) << words;
+  }
+}
+
 TEST_F(Program, ListsWhatThereIs) {
   for (const std::string what : {"ops", "formats", "settings", "targets"}) {
     EXPECT_EQ(norma("list " + what).status, 0) << what;

@@ -245,7 +245,7 @@ TEST_F(Reports, WaivedLawsDoNotFail) {
   EXPECT_NE(o.out.find("! variance_one  must        20  waived: issue 12: <n - 1>, until spring (broken by "), std::string::npos) << o.out;
   EXPECT_NE(o.out.find("1 law holds, 1 waived"), std::string::npos) << o.out;
   const std::string xml = contents(at("report.xml"));
-  EXPECT_NE(xml.find("failures=\"0\" skipped=\"1\""), std::string::npos) << xml;
+  EXPECT_NE(xml.find("failures=\"0\" errors=\"0\" skipped=\"1\""), std::string::npos) << xml;
   EXPECT_NE(xml.find("<skipped message=\"waived: issue 12: &lt;n - 1&gt;"), std::string::npos) << xml;
   EXPECT_NE(contents(at("page.html")).find("waived: issue 12: &lt;n - 1&gt;"), std::string::npos);
   EXPECT_NE(norma(run + " --waivers waivers.json --markdown").out.find("waived: issue 12: &lt;n - 1&gt;"), std::string::npos);
@@ -308,6 +308,31 @@ TEST_F(Reports, WaiversAreReadWithSuspicion) {
   expect_refusal("check simd --waivers nowhere.json", {"nowhere.json", "no such file"});
   put("w.json", "[]");
   EXPECT_EQ(norma("check simd --cases 2 --law mean_zero --waivers w.json").status, 0);
+}
+
+// A subject that greets and dies: every form says that the search ended, and why.
+TEST_F(Reports, SayWhyASearchEndedEarly) {
+  put("mute.py", R"(import sys
+sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(8), 'little'))
+header = b'{"__metadata__":{"name":"mute"}}'
+sys.stdout.buffer.write((8 + len(header)).to_bytes(8, 'little') + len(header).to_bytes(8, 'little') + header)
+sys.stdout.buffer.flush()
+sys.exit(5))");
+  const std::string run = "check 'exec:" NORMA_PYTHON " mute.py' --junit report.xml --html page.html";
+  const std::string why = "10 calls crashed, and none was computed";
+  const Outcome o = norma(run + " --json");
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(o.err, "norma: the search ended early: " + why + "\n");
+  const ordered_json j = ordered_json::parse(o.out);
+  EXPECT_EQ(j["ended_early"], why);
+  EXPECT_NE(contents(at("report.xml")).find("errors=\"1\" skipped=\"0\""), std::string::npos);
+  EXPECT_NE(contents(at("report.xml")).find("<error message=\"ended early: " + why), std::string::npos);
+  EXPECT_NE(contents(at("page.html")).find("ended early: " + why), std::string::npos);
+  EXPECT_NE(norma(run + " --markdown").out.find("ended early: " + why), std::string::npos);
+  put("mute.json", o.out);
+  const Outcome merged = norma("report merge mute.json");
+  EXPECT_EQ(merged.status, 1);
+  EXPECT_NE(merged.out.find("ended early: " + why), std::string::npos) << merged.out << merged.err;
 }
 
 TEST_F(Reports, ArriveWholeOrNotAtAll) {

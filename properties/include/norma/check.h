@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ struct Report {
   Settings settings;
   std::vector<LawReport> laws;
   Accuracy accuracy;
+  std::string ended;  // why before its end, of a subject that does not answer: the last law, and those after it, were not asked to the full
 
   [[nodiscard]] std::int64_t must_violations() const;
   [[nodiscard]] std::int64_t should_violations() const;
@@ -65,9 +67,11 @@ Report check(Subject& subject, const Settings& settings);
 struct Hunt {
   bool found = false;
   std::int64_t cases = 0;  // the one that broke it included; all of them where none did
-  double seconds = 0;      // that they took
+  double seconds = 0;      // from the beginning until then, of all that were hunted together
 };
-[[nodiscard]] Hunt hunt(Subject& subject, Subject& honest, const Law& law, const Settings& settings);
+// Of many subjects at once, all of the arithmetic of the honest one: what takes the time, a case and its exact values, is common to those
+// who give the same answers. Each is asked what it would be asked alone, and so found by the same case. Progress is by subjects and cases.
+[[nodiscard]] std::vector<Hunt> hunt(std::span<Subject* const> subjects, Subject& honest, const Law& law, const Settings& settings);
 
 // One case through one law. `what` says what is wrong; empty where the law holds.
 Finding replay(Subject& subject, const Law& law, const Case& c);

@@ -43,6 +43,7 @@ struct Reply {
     crashed,      // its process ended
     hung,         // it did not answer in time
     misbehaved,   // it answered, but touched what it must not touch, left an output unwritten, or broke the protocol
+    lost,         // it is gone and could not be started again: nothing of this call's
   };
   Kind kind = Kind::ok;
   std::string what;        // one line, for all kinds but ok
@@ -63,7 +64,8 @@ struct Limits {
   std::chrono::milliseconds time{2000};       // a call
   std::size_t memory = std::size_t{4} << 30;  // address space beyond what the harness itself takes; 0 for none
   std::chrono::milliseconds load{4500};       // a library, until its constructors have run
-  std::chrono::milliseconds launch{60'000};   // a program, until it has said hello: interpreters load a lot
+  std::chrono::milliseconds launch{60'000};   // a program, until it has said hello: interpreters load a lot, but
+  std::chrono::milliseconds idle{4000};       // not without doing anything for so long
 };
 
 // A function in this program as a subject: it runs in a child process all the same. `normalize` computes the outputs that are given into

@@ -70,7 +70,7 @@ struct Law {
   bool by_design;  // holds to the bit by the grace of an algorithm: `must` only for those who declare it, else `should`
   Wish (*wish)();
   Outcome (*check)(Trial& trial);
-  std::string_view stays = {};  // why, where another law finds every mutant sooner
+  std::string_view stays = {};  // why, where no mutant is found by it alone or clearly first
 
   [[nodiscard]] Severity severity_for(const Arithmetic& arithmetic) const {
     return by_design && arithmetic.to_the_bit(slug) ? Severity::must : severity;

@@ -37,6 +37,7 @@ class Suite : public ::testing::TestWithParam<Law> {
              << to_line(r.first->smallest) << "\n"
              << to_cpp(r.first->smallest);
     }
+    ASSERT_EQ(report.ended, "");
     if (r.tested() == 0 && r.unsupported != 0) GTEST_SKIP() << "not supported: " << r.reasons.begin()->first;
     EXPECT_FALSE(r.starved()) << r.vacuous << " cases of " << cases << " say nothing of this law";
     // What is only a `should`, or breaks at the ends of the range, is told.

@@ -161,19 +161,25 @@ Wish both_parameters() { return {.tame = true, .affine = Affine::both}; }
 Wish both_plain() { return {.tame = true, .affine = Affine::both, .plain_profile = true}; }
 
 constexpr Law table[] = {
-    {"gain_zero_is_beta", "where γ is 0, y is β", Severity::must, false, both_plain, gain_zero_is_beta},
-    {"gain_power_of_two", "γ·2^k without a bias gives y·2^k, to the bit", Severity::must, false, both_plain, gain_power_of_two},
-    {"affine_linear", "y is linear in γ and β", Severity::must, false, both_plain, affine_linear},
-    {"affine_absent_is_identity", "no γ is γ = 1, no β is β = 0", Severity::must, false, both_plain, affine_absent_is_identity},
+    {"gain_zero_is_beta", "where γ is 0, y is β", Severity::must, false, both_plain, gain_zero_is_beta,
+     "it sees β alone, to the bit, whatever the rest is"},
+    {"gain_power_of_two", "γ·2^k without a bias gives y·2^k, to the bit", Severity::must, false, both_plain, gain_power_of_two,
+     "it is to the bit, and compares a subject with itself: no bound excuses it"},
+    {"affine_linear", "y is linear in γ and β", Severity::must, false, both_plain, affine_linear,
+     "it names γ or β as what is wrong, whatever x̂ is"},
+    {"affine_absent_is_identity", "no γ is γ = 1, no β is β = 0", Severity::must, false, both_plain, affine_absent_is_identity,
+     "it tells what is not given from what is given as nothing"},
     {"parameter_locality", "γ_j and β_j touch only the elements that are theirs", Severity::must, false, both_parameters,
-     parameter_locality},
+     parameter_locality, "it names the place of a parameter as what is wrong"},
     {"affine_undo_row", "γ = √(σ²+ε) and β = μ give a row of layer_norm back", Severity::must, false,
-     [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .plain_profile = true}; }, affine_undo},
+     [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .plain_profile = true}; }, affine_undo,
+     "the paper's reason for γ and β: that they can undo the rest"},
     {"affine_undoes_one_row", "no γ and β give two rows of layer_norm back that differ in mean or spread", Severity::must, false,
      [] { return Wish{.ops = {Op::layer_norm}, .tame = true, .least_rows = 2, .plain_profile = true}; }, affine_undoes_one_row,
      "it is the other half of affine_undo_row: only what does not normalize breaks it"},
     {"affine_undo_batch", "γ = √(σ²+ε) and β = μ of the batch give x back, all of it", Severity::must, false,
-     [] { return Wish{.ops = {Op::batch_norm_training}, .tame = true, .plain_profile = true}; }, affine_undo},
+     [] { return Wish{.ops = {Op::batch_norm_training}, .tame = true, .plain_profile = true}; }, affine_undo,
+     "the paper's reason for γ and β: that they can undo the rest"},
 };
 
 }  // namespace

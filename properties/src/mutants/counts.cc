@@ -146,6 +146,16 @@ struct OrderDependsOnAddress : Kernel<T> {
   }
 };
 
+template <class T>
+struct OrderDependsOnSign : Kernel<T> {
+  using Kernel<T>::Kernel;
+  T sum(const std::vector<T>& terms) override {
+    std::vector<T> sorted = terms;
+    std::stable_partition(sorted.begin(), sorted.end(), [](T term) { return term > 0; });
+    return Kernel<T>::sum(sorted);
+  }
+};
+
 // The elements after the last whole vector are standardized by a division.
 template <class T>
 struct TailDivides : Kernel<T> {
@@ -187,6 +197,7 @@ constexpr Mutant table[] = {
      faulty<AnotherOrderEveryTime>},
     {"order-depends-on-rows", "partial sums where there is more than one row, none where there is one", "batch-variance",
      "vllm-project/vllm#48997", "batch_independence", faulty<OrderDependsOnRows>},
+    {"order-depends-on-sign", "positive terms are added before the others", "", "", "odd_symmetry", faulty<OrderDependsOnSign>},
     {"tail-divides", "elements after the last whole vector of 8 are divided by the root, the others multiplied by its reciprocal", "", "",
      "order_preserved", faulty<TailDivides>},
     {"order-depends-on-address", "partial sums where x does not start at a multiple of 64 bytes", "", "", "alignment",

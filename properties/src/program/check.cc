@@ -85,6 +85,7 @@ int replay(properties::Subject& subject, const Options& options, const propertie
     if (std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
     const properties::Finding f = properties::replay(subject, law, *c);
     fmt::print("{}: {}\n", law.slug, f.what.empty() ? "holds" : f.what);
+    if (f.reply == properties::Reply::Kind::lost) return subject_error;
     if (!f.what.empty() && f.reply != properties::Reply::Kind::unsupported) status = violated;
   }
   return status;
@@ -135,7 +136,11 @@ void add_check(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(1, 1000));
   command->add_option("--shard", options->shard, "only the I-th of N shares of the cases")->type_name("I/N");
   command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
-  command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
+  command
+      ->add_option("--time", options->seconds,
+                   "seconds that a call may take; 2 (beyond 4, a program may also sleep so long before it says hello)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.01, 3600.0));
   command->add_flag("--strict", options->strict, "a broken `should` fails too")->disable_flag_override();
   command->add_option("--waivers", options->waivers, "laws to live with: [{\"subject\": …, \"law\": …, \"reason\": …}, …]")
       ->type_name("FILE");

@@ -129,7 +129,8 @@ std::string headline(const CheckReport& report) {
   if (stale != 0) text += fmt::format(", {} waived although they hold", stale);
   if (unsupported != 0) text += fmt::format(", {} not supported by the subject", unsupported);
   if (untested != 0) text += fmt::format(", {} hardly tested", untested);
-  return text + fmt::format("; {} cases", cases);
+  text += fmt::format("; {} cases", cases);
+  return report.report.ended.empty() ? text : fmt::format("{}; ended early: {}", text, report.report.ended);
 }
 
 std::string escaped(std::string_view text) {
@@ -224,9 +225,16 @@ std::string to_junit(const CheckReport& report) {
     return !fails(report, r) && (state == State::unsupported || state == State::waived);
   };
   const auto failures = std::count_if(laws.begin(), laws.end(), [&](const LawReport& r) { return fails(report, r); });
+  const std::string& ended = report.report.ended;
   std::string text = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"norma check {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
-      escaped(report.subject), laws.size(), failures, std::count_if(laws.begin(), laws.end(), is_skipped));
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuite name=\"norma check {}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
+      escaped(report.subject), laws.size() + (ended.empty() ? 0 : 1), failures, ended.empty() ? 0 : 1,
+      std::count_if(laws.begin(), laws.end(), is_skipped));
+  if (!ended.empty()) {
+    text += fmt::format("  <testcase classname=\"norma\" name=\"search\">\n    <error message=\"ended early: {}\"/>\n  </testcase>\n",
+                        escaped(ended));
+  }
   for (const LawReport& r : laws) {
     text += fmt::format("  <testcase classname=\"norma.{}\" name=\"{}\">\n", word(r.severity), r.law->slug);
     std::string details;
@@ -267,7 +275,9 @@ int deliver(const CheckReport& report, const Destinations& to) {
   if (Status status = put(to.junit, to_junit); !status.ok()) return fail(status);
   if (Status status = put(to.html, to_html); !status.ok()) return fail(status);
   fmt::print("{}", to.json ? dump(to_json(report)) + "\n" : to.markdown ? to_markdown(report) : to_text(report));
-  return fails(report) ? violated : holds;
+  const std::string& ended = report.report.ended;
+  if (!ended.empty()) (void)fail({Code::io_error, fmt::format("the search ended early: {}", ended)});
+  return fails(report) ? violated : ended.empty() ? holds : subject_error;
 }
 
 }  // namespace norma::program

@@ -56,7 +56,7 @@ struct Destinations {
   [[nodiscard]] Status check() const;
 };
 void add_flags(CLI::App& command, Destinations& to);
-// Writes and prints a report; the exit status.
+// Writes and prints a report; the exit status, 3 where the search ended early and nothing is broken so far.
 int deliver(const CheckReport& report, const Destinations& to);
 
 // A list of waivers that a person wrote: the ones of `subject`, if all are right.

@@ -218,6 +218,7 @@ CheckReport read(const ordered_json& j) {
   for (const ordered_json& w : j.at("waivers")) {
     report.waivers.push_back({report.subject, w.at("law").get<std::string>(), w.at("reason").get<std::string>()});
   }
+  of.ended = j.at("ended_early").get<std::string>();
   of.accuracy = accuracy(j.at("accuracy"));
   for (const ordered_json& law : j.at("laws")) of.laws.push_back(law_report(law));
   return report;
@@ -260,6 +261,7 @@ ordered_json to_json(const CheckReport& report) {
                  {"strict", report.strict},
                  {"verdict", fails(report) ? "violated" : "holds"},
                  {"headline", headline(report)},
+                 {"ended_early", of.ended},
                  {"must_violations", of.must_violations()},
                  {"should_violations", of.should_violations()},
                  {"waivers", ordered_json::array()},

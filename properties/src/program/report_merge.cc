@@ -92,6 +92,7 @@ Result<CheckReport> merge(std::vector<CheckReport> reports, const std::vector<st
     if (shard == 1) continue;
     const properties::Report& part = reports[i].report;
     whole.report.accuracy.join(part.accuracy);
+    if (whole.report.ended.empty()) whole.report.ended = part.ended;
     for (std::size_t l = 0; l < part.laws.size(); ++l) join(whole.report.laws[l], part.laws[l]);
   }
   whole.report.settings.shard = whole.report.settings.shards = 1;

@@ -142,6 +142,7 @@ properties::Limits limits_of(double seconds) {
   properties::Limits limits;
   limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
   limits.launch = std::max(limits.launch, limits.time);
+  limits.idle = std::max(limits.idle, limits.time);
   return limits;
 }
 
