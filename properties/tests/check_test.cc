@@ -30,6 +30,7 @@ TEST(Laws, HaveNamesOfTheirOwn) {
   for (const Law& law : laws()) {
     EXPECT_TRUE(slugs.insert(law.slug).second) << law.slug;
     EXPECT_FALSE(law.statement.empty()) << law.slug;
+    EXPECT_FALSE(law.claim.empty()) << law.slug;
   }
   EXPECT_GE(slugs.size(), 50U);
 }

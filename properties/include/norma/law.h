@@ -65,6 +65,7 @@ class Trial {
 
 struct Law {
   std::string_view slug;
+  std::string_view claim;  // what it is a test of: a theorem, a bound, or a contract. Claims are permanent, as slugs are
   std::string_view statement;
   Severity severity;
   bool by_design;  // holds to the bit by the grace of an algorithm: `must` only for those who declare it, else `should`

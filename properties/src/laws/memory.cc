@@ -56,18 +56,19 @@ Wish with_channels() {
 }
 
 constexpr Law table[] = {
-    {"no_overrun", "nothing is read or written outside the tensors, and every output is written", Severity::must, false, any_shape, walls,
-     "every law sees who writes outside or not at all: this one looks at either end of each tensor"},
-    {"input_unchanged", "inputs are read", Severity::must, false, [] { return Wish{.tame = true, .residual = true}; }, walls,
-     "every law sees who writes to inputs: this one has a residual among them"},
-    {"in_place", "y may take the place of x", Severity::must, false, [] { return Wish{.tame = true}; }, in_place},
-    {"strides_honoured", "rows may lie apart", Severity::must, false, [] { return Wish{.tame = true}; }, strides_honoured,
-     "it names strides as what is wrong"},
-    {"layouts_agree", "channels may lie first or last", Severity::must, false, with_channels, layouts_agree},
-    {"alignment", "where a tensor starts does not show, to the bit", Severity::should, true, [] { return Wish{.tame = true}; }, alignment},
-    {"alignment_in_bound", "a tensor may start anywhere", Severity::must, false, [] { return Wish{.tame = true}; }, alignment_in_bound,
-     "it names the address as what is wrong, of those who do not declare alignment to the bit"},
-    {"deterministic", "the same call gives the same bits", Severity::must, false, any_shape, deterministic,
+    {"no_overrun", "memory_contract", "nothing is read or written outside the tensors, and every output is written", Severity::must, false,
+     any_shape, walls, "every law sees who writes outside or not at all: this one looks at either end of each tensor"},
+    {"input_unchanged", "memory_contract", "inputs are read", Severity::must, false, [] { return Wish{.tame = true, .residual = true}; },
+     walls, "every law sees who writes to inputs: this one has a residual among them"},
+    {"in_place", "memory_contract", "y may take the place of x", Severity::must, false, [] { return Wish{.tame = true}; }, in_place},
+    {"strides_honoured", "memory_contract", "rows may lie apart", Severity::must, false, [] { return Wish{.tame = true}; },
+     strides_honoured, "it names strides as what is wrong"},
+    {"layouts_agree", "memory_contract", "channels may lie first or last", Severity::must, false, with_channels, layouts_agree},
+    {"alignment", "memory_contract", "where a tensor starts does not show, to the bit", Severity::should, true,
+     [] { return Wish{.tame = true}; }, alignment},
+    {"alignment_in_bound", "memory_contract", "a tensor may start anywhere", Severity::must, false, [] { return Wish{.tame = true}; },
+     alignment_in_bound, "it names the address as what is wrong, of those who do not declare alignment to the bit"},
+    {"deterministic", "memory_contract", "the same call gives the same bits", Severity::must, false, any_shape, deterministic,
      "two equal calls: no change of the case excuses it"},
 };
 

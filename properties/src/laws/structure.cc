@@ -157,35 +157,36 @@ Wish plain(std::vector<Op> ops) { return {.ops = std::move(ops), .tame = true, .
 Wish two_axes(std::vector<Op> ops) { return {.ops = std::move(ops), .tame = true, .plain_profile = true, .two_axes = true}; }
 
 constexpr Law table[] = {
-    {"batch_independence", "a row has the same bits alone and in any batch", Severity::should, true, [] { return rows(2); },
-     batch_independence},
-    {"no_leak", "what other rows hold does not show in a row", Severity::must, false, [] { return rows(2); }, no_leak,
+    {"batch_independence", "batch_independence", "a row has the same bits alone and in any batch", Severity::should, true,
+     [] { return rows(2); }, batch_independence},
+    {"no_leak", "batch_independence", "what other rows hold does not show in a row", Severity::must, false, [] { return rows(2); }, no_leak,
      "it names other rows as what is wrong"},
-    {"batch_dependence", "in training, batch_norm depends on the whole batch, by the exact amount", Severity::must, false,
+    {"batch_dependence", "batch_dependence", "in training, batch_norm depends on the whole batch, by the exact amount", Severity::must,
+     false,
      [] {
        Wish w = plain({Op::batch_norm_training});
        w.least_rows = 2;
        return w;
      },
      batch_dependence, "it tells training from inference"},
-    {"layer_norm_is_rms_norm_of_centred", "where the mean is 0, layer_norm and rms_norm are one", Severity::must, false,
-     [] { return two_axes({Op::layer_norm}); }, layer_norm_is_rms_norm_of_centred,
+    {"layer_norm_is_rms_norm_of_centred", "layer_norm_is_rms_norm_of_centred", "where the mean is 0, layer_norm and rms_norm are one",
+     Severity::must, false, [] { return two_axes({Op::layer_norm}); }, layer_norm_is_rms_norm_of_centred,
      "it holds two ops against each other, which one kernel rarely computes alike by mistake"},
-    {"batch_norm_is_layer_norm_transposed", "batch_norm is layer_norm of the transposed", Severity::must, false,
-     [] { return two_axes({Op::batch_norm_training}); }, batch_norm_is_layer_norm_transposed,
+    {"batch_norm_is_layer_norm_transposed", "batch_norm_is_layer_norm_transposed", "batch_norm is layer_norm of the transposed",
+     Severity::must, false, [] { return two_axes({Op::batch_norm_training}); }, batch_norm_is_layer_norm_transposed,
      "it holds two ops against each other, and so names the axis as what is wrong"},
-    {"group_norm_limits", "one group is layer_norm, a group a channel is instance_norm", Severity::must, false,
+    {"group_norm_limits", "group_norm_limits", "one group is layer_norm, a group a channel is instance_norm", Severity::must, false,
      [] { return plain({Op::group_norm}); }, group_norm_limits,
      "it holds three ops against each other, and so names the groups as what is wrong"},
-    {"train_equals_inference", "inference with the batch's own statistics is training", Severity::must, false,
+    {"train_equals_inference", "train_equals_inference", "inference with the batch's own statistics is training", Severity::must, false,
      [] { return plain({Op::batch_norm_training}); }, train_equals_inference,
      "it holds two modes against each other, and so names the statistics that are given as what is wrong"},
-    {"axis_and_rank", "leading axes, axes of extent 1 and negative axes change nothing", Severity::must, false,
+    {"axis_and_rank", "error_bound", "leading axes, axes of extent 1 and negative axes change nothing", Severity::must, false,
      [] {
        return plain({Op::layer_norm, Op::rms_norm});
      },
      axis_and_rank},
-    {"empty_and_single", "an empty batch gives nothing and changes nothing; one row is a batch", Severity::must, false,
+    {"empty_and_single", "memory_contract", "an empty batch gives nothing and changes nothing; one row is a batch", Severity::must, false,
      [] {
        Wish w = plain({});
        w.statistics = true;

@@ -192,35 +192,36 @@ Wish ordinary_of(std::vector<Op> ops) { return {.ops = std::move(ops), .tame = t
 Wish bare_rows() { return {.ops = {Op::layer_norm, Op::rms_norm}, .tame = true, .plain_profile = true}; }
 
 constexpr Law table[] = {
-    {"shift_invariance", "a constant added to a group changes nothing", Severity::must, false,
+    {"shift_invariance", "shift_invariance", "a constant added to a group changes nothing", Severity::must, false,
      [] {
        return ordinary_of({Op::layer_norm, Op::batch_norm_training, Op::group_norm, Op::instance_norm});
      },
      shift_invariance, "the invariance that the mean is subtracted for: it names cancellation as what is wrong"},
-    {"rms_norm_feels_shift", "rms_norm has no such invariance: a shift changes y by the exact amount", Severity::must, false,
-     [] { return ordinary_of({Op::rms_norm}); }, rms_norm_feels_shift, "it tells rms_norm from layer_norm, whatever x is"},
-    {"scale_invariance", "x·2^k with ε·4^k gives the same bits", Severity::should, true, [] { return ordinary_of(computing); },
-     scale_invariance, "it is to the bit, and compares a subject with itself: no bound excuses it"},
-    {"scale_invariance_in_bound", "x·2^k with ε·4^k gives the same within the bounds", Severity::must, false,
+    {"rms_norm_feels_shift", "rms_norm_feels_shift", "rms_norm has no such invariance: a shift changes y by the exact amount",
+     Severity::must, false, [] { return ordinary_of({Op::rms_norm}); }, rms_norm_feels_shift,
+     "it tells rms_norm from layer_norm, whatever x is"},
+    {"scale_invariance", "scale_invariance", "x·2^k with ε·4^k gives the same bits", Severity::should, true,
+     [] { return ordinary_of(computing); }, scale_invariance, "it is to the bit, and compares a subject with itself: no bound excuses it"},
+    {"scale_invariance_in_bound", "scale_invariance", "x·2^k with ε·4^k gives the same within the bounds", Severity::must, false,
      [] { return ordinary_of(computing); }, scale_invariance_in_bound, "the same for those who do not declare it to the bit"},
-    {"scale_with_fixed_epsilon", "δx with the same ε gives y by the factor √((σ²+ε)/(σ²+ε/δ²))", Severity::must, false,
-     [] { return ordinary_of(computing); }, scale_with_fixed_epsilon, "it shows what ε does at every scale"},
-    {"odd_symmetry", "-x and -β give -y, to the bit", Severity::must, false, [] { return Wish{.tame = true, .plain_profile = true}; },
-     odd_symmetry},
-    {"epsilon_monotone", "a larger ε makes |x̂| smaller, by the exact factor", Severity::must, false, [] { return ordinary_of({}); },
-     epsilon_monotone, "it changes nothing but ε, and so names it as what is wrong"},
-    {"permutation_equivariance", "the order of a group's elements does not matter", Severity::must, false, bare_rows,
-     permutation_equivariance, "it names the place of an element as what is wrong"},
-    {"repetition", "x followed by x has the outputs of x, twice", Severity::must, false, bare_rows, repetition,
+    {"scale_with_fixed_epsilon", "scale_with_fixed_epsilon", "δx with the same ε gives y by the factor √((σ²+ε)/(σ²+ε/δ²))", Severity::must,
+     false, [] { return ordinary_of(computing); }, scale_with_fixed_epsilon, "it shows what ε does at every scale"},
+    {"odd_symmetry", "odd_symmetry", "-x and -β give -y, to the bit", Severity::must, false,
+     [] { return Wish{.tame = true, .plain_profile = true}; }, odd_symmetry},
+    {"epsilon_monotone", "epsilon_monotone", "a larger ε makes |x̂| smaller, by the exact factor", Severity::must, false,
+     [] { return ordinary_of({}); }, epsilon_monotone, "it changes nothing but ε, and so names it as what is wrong"},
+    {"permutation_equivariance", "permutation_equivariance", "the order of a group's elements does not matter", Severity::must, false,
+     bare_rows, permutation_equivariance, "it names the place of an element as what is wrong"},
+    {"repetition", "repetition", "x followed by x has the outputs of x, twice", Severity::must, false, bare_rows, repetition,
      "it names the count as what is wrong, at any length"},
-    {"idempotent", "what is normalized already stays as it is, where ε = 0", Severity::must, false,
+    {"idempotent", "idempotent", "what is normalized already stays as it is, where ε = 0", Severity::must, false,
      [] {
        Wish w = ordinary_of(computing);
        w.affine = Affine::none;
        return w;
      },
      idempotent, "it needs no reference, only bounds: the result is its own witness"},
-    {"order_preserved", "within a group, without gain and bias, a larger x has no smaller y", Severity::must, false,
+    {"order_preserved", "order_preserved", "within a group, without gain and bias, a larger x has no smaller y", Severity::must, false,
      [] {
        Wish w = ordinary_of({});
        w.affine = Affine::none;

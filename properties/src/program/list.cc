@@ -60,6 +60,7 @@ nlohmann::ordered_json list_laws() {
     std::vector<std::string_view> names;
     for (const Op op : law.wish().ops) names.push_back(info(op).name);
     rows.push_back({{"law", law.slug},
+                    {"claim", law.claim},
                     {"severity", law.severity == properties::Severity::must ? "must"
                                  : law.by_design                            ? "must if declared"
                                                                             : "should"},

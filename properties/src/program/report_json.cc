@@ -136,6 +136,7 @@ Accuracy accuracy(const ordered_json& j) {
 
 ordered_json to_json(const CheckReport& report, const LawReport& r) {
   ordered_json j{{"law", r.law->slug},
+                 {"claim", r.law->claim},
                  {"statement", r.law->statement},
                  {"severity", word(r.severity)},
                  {"state", word(state_of(report, r))},
