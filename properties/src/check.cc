@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "laws/common.h"
+#include "norma/fuzz.h"
 
 namespace norma::properties {
 namespace {
@@ -168,6 +169,46 @@ Hunt hunt(Subject& subject, Subject& honest, const Law& law, const Settings& set
 Finding replay(Subject& subject, const Law& law, const Case& c) {
   const Verdict v = verdict_of(subject, law, c, nullptr);
   return {c, c, v.outcome.kind == Outcome::Kind::broken ? v.outcome.what : "", v.reply, 0};
+}
+
+std::string replay_command(std::string_view subject, const Law& law, std::string_view line) {
+  return "norma check " + shell_word(subject) + " --law " + std::string(law.slug) + " --case " + shell_word(line);
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::vector<Question> questions(const Settings& settings) {
+  std::vector<Question> all;
+  for (const Law& law : laws()) {
+    if (!settings.laws.empty() && std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
+    if (std::optional<Wish> wish = granted(law, settings)) all.push_back({&law, std::move(*wish)});
+  }
+  return all;
+}
+
+Answers ask(Subject& subject, std::span<const Question> questions, const Case& c, const Asking& how) {
+  Answers answers;
+  std::vector<Outcome (*)(Trial&)> asked;
+  for (const auto& [law, wish] : questions) {
+    if (std::find(asked.begin(), asked.end(), law->check) != asked.end() || !fits(c, wish)) continue;
+    asked.push_back(law->check);
+    const Verdict v = verdict_of(subject, *law, c, nullptr);
+    if (v.outcome.kind == Outcome::Kind::vacuous) continue;
+    if (counts(v) && (how.strict || (law->severity_for(subject.arithmetic()) == Severity::must && !v.outcome.range))) {
+      const auto from =
+          rc::shrinkable::shrinkRecur(Case(c), [w = wish](const Case& larger) { return rc::seq::fromContainer(smaller(larger, w)); });
+      answers.broken = Broken{law, how.shrink ? shrunk(subject, *law, from, v, 0) : Finding{c, c, v.outcome.what, v.reply, 0}};
+      break;
+    }
+    ++(v.reply == Reply::Kind::unsupported ? answers.unsupported : counts(v) ? answers.excused : answers.held);
+  }
+  return answers;
 }
 
 std::int64_t Report::must_violations() const {

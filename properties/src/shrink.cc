@@ -64,23 +64,12 @@ bool same(const Case& a, const Case& b) {
   return all;
 }
 
-bool granted(const Case& c, const Wish& wish) {
-  const Shape& s = c.x().shape;
-  if (s.empty() || s[0] < wish.least_rows) return false;
-  std::int64_t n = 1;
-  for (std::size_t a = 1; a < s.size(); ++a) n *= s[a];
-  if (n < wish.least_n) return false;
-  const bool over_fewer = c.spec.profile.variance == Estimator::unbiased ||
-                          (c.outputs.contain(Role::running_variance) && c.spec.profile.running_variance == Estimator::unbiased);
-  return !over_fewer || c.elements() > membership(c).groups;  // of one value there is no unbiased variance
-}
-
 }  // namespace
 
 std::vector<Case> smaller(const Case& c, const Wish& wish) {
   std::vector<Case> simpler;
   const auto offer = [&](std::optional<Case> s) {
-    if (s && granted(*s, wish)) simpler.push_back(std::move(*s));
+    if (s && fits(*s, wish)) simpler.push_back(std::move(*s));
   };
   for (std::size_t axis = 0; axis < c.x().shape.size(); ++axis) {
     const std::int64_t n = c.x().shape[axis];

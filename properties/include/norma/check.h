@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "norma/accuracy.h"
@@ -71,5 +72,9 @@ struct Hunt {
 
 // One case through one law. `what` says what is wrong; empty where the law holds.
 Finding replay(Subject& subject, const Law& law, const Case& c);
+// The command that does it with the line of a case; `subject` as the user names it.
+[[nodiscard]] std::string replay_command(std::string_view subject, const Law& law, std::string_view line);
+// One word for a shell.
+[[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace norma::properties

@@ -48,6 +48,10 @@ struct Wish {
   std::string_view family = {};                // only this one
 };
 
+// Whether a law that wishes for these may be asked of a case: a valid call, with all that a family says but where to look; the placement is
+// free.
+[[nodiscard]] bool fits(const Case& c, const Wish& wish);
+
 // The case of that number: the same wish, seed and number give the same case, on every machine and in every order.
 [[nodiscard]] rc::Shrinkable<Case> generate(const Wish& wish, std::uint64_t seed, std::uint64_t number);
 
