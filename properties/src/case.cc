@@ -167,8 +167,7 @@ std::vector<std::string_view> split(std::string_view text, char by) {
 
 Status bad(const std::string& what) { return {Code::bad_parameter, "case: " + what}; }
 
-Result<Tensor> parse_tensor(Role role, std::string_view text) {
-  constexpr std::int64_t most = std::int64_t{1} << 28;
+Result<Tensor> parse_tensor(Role role, std::string_view text, std::int64_t most) {
   const std::size_t open = text.find('['), close = text.find("]:");
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
     return bad("expected FORMAT[extents]:bits for " + std::string(name(role)) + ", not " + quote(text));
@@ -233,7 +232,7 @@ std::string to_line(const Case& c) {
   return line;
 }
 
-Result<Case> parse_case(std::string_view line) {
+Result<Case> parse_case(std::string_view line, std::int64_t most) {
   Case c;
   const std::vector<std::string_view> words = split(line, ' ');
   if (words.size() < 2) return bad("expected OP FORMAT x=… , not " + quote(line));
@@ -253,9 +252,9 @@ Result<Case> parse_case(std::string_view line) {
       continue;
     }
     const std::string_view value = word.substr(equals + 1);
-    const auto number = [&](std::int64_t least, std::int64_t most) -> std::optional<std::int64_t> {
+    const auto number = [&](std::int64_t low, std::int64_t high) -> std::optional<std::int64_t> {
       const std::optional<std::int64_t> v = integer(value);
-      return v && *v >= least && *v <= most ? v : std::nullopt;
+      return v && *v >= low && *v <= high ? v : std::nullopt;
     };
     const auto real = [&]() -> std::optional<double> {
       const Result<Bits> bits = parse_number(value, Format::f64);
@@ -289,7 +288,7 @@ Result<Case> parse_case(std::string_view line) {
         if (role) c.outputs = c.outputs | Roles{*role};
       }
     } else if (const std::optional<Role> role = role_named(key); role && info(*op).inputs.contain(*role)) {
-      Result<Tensor> t = parse_tensor(*role, value);
+      Result<Tensor> t = parse_tensor(*role, value, most);
       if (!t.ok()) return t.status();
       c.inputs[*role] = std::move(*t);
     } else {

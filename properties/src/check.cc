@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "laws/common.h"
+#include "norma/fuzz.h"
 
 namespace norma::properties {
 namespace {
@@ -64,36 +65,6 @@ constexpr std::int64_t hangs_of_a_law = 3;        // after which another one say
 constexpr std::int64_t hangs_in_all = 30;         // a minute, as long as an honest subject takes
 constexpr std::int64_t hangs_of_the_dead = 2;     // that has computed nothing yet
 constexpr std::int64_t crashes_of_the_dead = 10;  // a crash costs a start, which is soon done for most
-
-// A subject, and what hope there is of it.
-class Watched final : public Subject {
- public:
-  explicit Watched(Subject& subject) : subject_(subject) {}
-  [[nodiscard]] const std::string& name() const override { return subject_.name(); }
-  [[nodiscard]] const Arithmetic& arithmetic() const override { return subject_.arithmetic(); }
-  Reply run(const Case& c) override {
-    Reply reply = subject_.run(c);
-    if (reply.kind == Reply::Kind::lost) lost_ = reply.what;
-    hung_ += reply.kind == Reply::Kind::hung;
-    crashed_ += reply.kind == Reply::Kind::crashed;
-    computed_ |= reply.kind == Reply::Kind::ok || reply.kind == Reply::Kind::refused || reply.kind == Reply::Kind::misbehaved;
-    return reply;
-  }
-  // Why it is not to be asked any more; empty where it is.
-  [[nodiscard]] std::string hopeless() const {
-    if (!lost_.empty()) return "the subject could not be started again: " + lost_;
-    if (!computed_ && hung_ >= hangs_of_the_dead) return std::to_string(hung_) + " calls hung, and none was computed";
-    if (!computed_ && crashed_ >= crashes_of_the_dead) return std::to_string(crashed_) + " calls crashed, and none was computed";
-    if (hung_ >= hangs_in_all) return std::to_string(hung_) + " calls hung";
-    return "";
-  }
-
- private:
-  Subject& subject_;
-  std::string lost_;
-  std::int64_t hung_ = 0, crashed_ = 0;
-  bool computed_ = false;
-};
 
 bool counts(const Verdict& v) {
   return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported && v.reply != Reply::Kind::lost;
@@ -172,9 +143,9 @@ class Witness final : public Subject {
 
 // A case of a law, put to one subject after another of the same arithmetic. A law looks at nothing but answers: who gives those that
 // somebody gave before, to the bit, has that one's verdict, and nobody asks the reference again.
-class Question {
+class Probe {
  public:
-  Question(const Wish& wish, const Law& law, const Settings& settings, std::int64_t number)
+  Probe(const Wish& wish, const Law& law, const Settings& settings, std::int64_t number)
       : wish_(wish), law_(law), settings_(settings), number_(number) {}
 
   Verdict put(Subject& subject) {
@@ -215,6 +186,23 @@ class Question {
 };
 
 }  // namespace
+
+Reply Watched::run(const Case& c) {
+  Reply reply = subject_.run(c);
+  if (reply.kind == Reply::Kind::lost) lost_ = reply.what;
+  hung_ += reply.kind == Reply::Kind::hung;
+  crashed_ += reply.kind == Reply::Kind::crashed;
+  computed_ |= reply.kind == Reply::Kind::ok || reply.kind == Reply::Kind::refused || reply.kind == Reply::Kind::misbehaved;
+  return reply;
+}
+
+std::string Watched::hopeless() const {
+  if (!lost_.empty()) return "the subject could not be started again: " + lost_;
+  if (!computed_ && hung_ >= hangs_of_the_dead) return std::to_string(hung_) + " calls hung, and none was computed";
+  if (!computed_ && crashed_ >= crashes_of_the_dead) return std::to_string(crashed_) + " calls crashed, and none was computed";
+  if (hung_ >= hangs_in_all) return std::to_string(hung_) + " calls hung";
+  return "";
+}
 
 std::span<const Law> laws() {
   static const std::vector<Law> all = all_laws();
@@ -306,9 +294,9 @@ std::vector<Hunt> hunt(std::span<Subject* const> subjects, Subject& honest, cons
     const auto left = std::count_if(hunts.begin(), hunts.end(), [](const Hunt& h) { return !h.found; });
     if (left == 0) break;
     if (settings.progress) settings.progress(left);
-    std::optional<Question> question;
-    if (wish) question.emplace(*wish, law, settings, i);
-    const auto breaks = [&](Subject& subject) { return question && counts(question->put(subject)); };
+    std::optional<Probe> probe;
+    if (wish) probe.emplace(*wish, law, settings, i);
+    const auto breaks = [&](Subject& subject) { return probe && counts(probe->put(subject)); };
     const bool fair = !breaks(honest);
     for (std::size_t s = 0; s < subjects.size(); ++s) {
       Hunt& h = hunts[s];
@@ -324,6 +312,45 @@ std::vector<Hunt> hunt(std::span<Subject* const> subjects, Subject& honest, cons
 Finding replay(Subject& subject, const Law& law, const Case& c) {
   const Verdict v = verdict_of(subject, law, c, nullptr);
   return {c, c, v.outcome.kind == Outcome::Kind::broken ? v.outcome.what : "", v.reply, 0};
+}
+
+std::string replay_command(std::string_view subject, const Law& law, std::string_view line) {
+  return "norma check " + shell_word(subject) + " --law " + std::string(law.slug) + " --case " + shell_word(line);
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::vector<Question> questions(const Settings& settings) {
+  std::vector<Question> all;
+  for (const Law& law : laws()) {
+    if (!settings.laws.empty() && std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
+    if (std::optional<Wish> wish = granted(law, settings)) all.push_back({&law, std::move(*wish)});
+  }
+  return all;
+}
+
+Answers ask(Watched& subject, std::span<const Question> questions, const Case& c, const Asking& how) {
+  Answers answers;
+  std::vector<Outcome (*)(Trial&)> asked;
+  for (const auto& [law, wish] : questions) {
+    if (std::find(asked.begin(), asked.end(), law->check) != asked.end() || !fits(c, wish)) continue;
+    asked.push_back(law->check);
+    const Verdict v = verdict_of(subject, *law, c, nullptr);
+    if (v.outcome.kind == Outcome::Kind::vacuous) continue;
+    if (counts(v) && (how.strict || (law->severity_for(subject.arithmetic()) == Severity::must && !v.outcome.range))) {
+      answers.broken =
+          Broken{law, how.shrink ? shrunk(subject, *law, shrinkable(c, wish), v, 0) : Finding{c, c, v.outcome.what, v.reply, 0}};
+      break;
+    }
+    ++(v.reply == Reply::Kind::unsupported ? answers.unsupported : counts(v) ? answers.excused : answers.held);
+  }
+  return answers;
 }
 
 std::int64_t Report::must_violations() const {

@@ -81,8 +81,8 @@ std::int64_t extent(Random& random, std::int64_t low, std::int64_t high) {
 Shape shape_for(Random& random, const Wish& wish, Spec& spec) {
   const std::int64_t rows = extent(random, wish.least_rows, wish.most_rows);
   if (info(spec.op).grouping == Grouping::trailing) {
-    const bool huge = wish.huge_n != 0 && one_in(random, 24);
-    const std::int64_t n = huge ? wish.huge_n + between(random, 0, 40) : extent(random, wish.least_n, wish.most_n);
+    const bool huge = wish.huge_n != 0 && one_in(random, 40);
+    const std::int64_t n = huge ? wish.huge_n + between(random, 0, huge_more) : extent(random, wish.least_n, wish.most_n);
     if (wish.two_axes || !one_in(random, 6)) return {rows, n};
     // Another rank, and a group of two axes.
     const std::int64_t inner = n % 3 == 0 ? 3 : n % 2 == 0 ? 2 : 1;
@@ -182,7 +182,7 @@ const std::vector<Op>& subject_ops() {
 
 rc::Shrinkable<Case> generate(const Wish& wish, std::uint64_t seed, std::uint64_t number) {
   Random random(Random::Key{seed, number, 0x6e6f726d61, 1});
-  return rc::shrinkable::shrinkRecur(make(random, wish), [wish](const Case& c) { return rc::seq::fromContainer(smaller(c, wish)); });
+  return shrinkable(make(random, wish), wish);
 }
 
 }  // namespace norma::properties

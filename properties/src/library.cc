@@ -117,15 +117,21 @@ void call(const norma_subject& subject, Control& c) {
   c.answer = subject.normalize(&call, c.message.data(), c.message.size());
 }
 
-}  // namespace
+// Name and words; or what is wrong with a subject that comes from there.
+std::string introduced(const norma_subject& subject, const std::string& from, Control& c) {
+  if (subject.version != NORMA_SUBJECT_VERSION) {
+    return printable(from) + ": made for version " + std::to_string(subject.version) + " of norma/subject.h, expected " +
+           std::to_string(NORMA_SUBJECT_VERSION);
+  }
+  if (subject.normalize == nullptr) return printable(from) + ": its normalize is a null pointer";
+  say(c.name, subject.name != nullptr ? subject.name : from);
+  say(c.words, subject.profile != nullptr ? subject.profile : "");
+  return "";
+}
 
-Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits) {
-  const Load load = [subject](Control& c) {
-    say(c.name, subject.name);
-    say(c.words, subject.words);
-    return std::string();
-  };
-  const Answer answer = [normalize = subject.normalize](Control& c) {
+// What a subject that needs no loading answers, and who it is.
+Answer answer_of(const BuiltIn& subject) {
+  return [normalize = subject.normalize](Control& c) {
     ByRole<ConstView> inputs;
     ByRole<View> outputs;
     views(c.inputs, inputs);
@@ -134,8 +140,38 @@ Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& lim
     c.answer = status.ok() ? NORMA_OK : status.code == Code::bad_parameter ? NORMA_UNSUPPORTED : NORMA_ERROR;
     say(c.message, status.message);
   };
-  return begun(load, answer, limits);
 }
+Answer answer_of(const norma_subject& subject) {
+  return [&subject](Control& c) { call(subject, c); };
+}
+Load load_of(const BuiltIn& subject) {
+  return [name = subject.name, words = subject.words](Control& c) {
+    say(c.name, name);
+    say(c.words, words);
+    return std::string();
+  };
+}
+Load load_of(const norma_subject& subject) {
+  return [&subject](Control& c) { return introduced(subject, "the subject", c); };
+}
+
+template <class S>
+Result<std::unique_ptr<Subject>> begun_here(const S& subject) {
+  auto here = std::make_unique<Unwalled>(answer_of(subject));
+  if (Status status = here->begin(load_of(subject)); !status.ok()) return status;
+  return std::unique_ptr<Subject>(std::move(here));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits) {
+  return begun(load_of(subject), answer_of(subject), limits);
+}
+Result<std::unique_ptr<Subject>> start(const norma_subject& subject, const Limits& limits) {
+  return begun(load_of(subject), answer_of(subject), limits);
+}
+Result<std::unique_ptr<Subject>> start_here(const BuiltIn& subject) { return begun_here(subject); }
+Result<std::unique_ptr<Subject>> start_here(const norma_subject& subject) { return begun_here(subject); }
 
 Result<std::unique_ptr<Subject>> start_library(const std::string& given, const Limits& limits) {
   // A bare name is a file here before it is one where libraries are installed.
@@ -150,13 +186,8 @@ Result<std::unique_ptr<Subject>> start_library(const std::string& given, const L
     if (entry == nullptr) return printable(path) + ": exports no norma_get_subject (see norma/subject.h)";
     const norma_subject* found = entry();
     if (found == nullptr) return printable(path) + ": norma_get_subject() returned a null pointer";
-    if (found->version != NORMA_SUBJECT_VERSION) {
-      return printable(path) + ": made for version " + std::to_string(found->version) + " of norma/subject.h, expected " +
-             std::to_string(NORMA_SUBJECT_VERSION);
-    }
-    if (found->normalize == nullptr) return printable(path) + ": its normalize is a null pointer";
-    say(c.name, found->name != nullptr ? found->name : path);
-    say(c.words, found->profile != nullptr ? found->profile : "");
+    const std::string problem = introduced(*found, path, c);
+    if (!problem.empty()) return problem;
     *subject = found;
     return "";
   };

@@ -52,8 +52,8 @@ std::byte* SharedMemory::slot(std::size_t index) const { return base_ + control_
 
 void SharedMemory::inherit(bool yes) const { madvise(base_, whole_, yes ? MADV_DOFORK : MADV_DONTFORK); }
 
-void SharedMemory::protect() const {
-  for (std::size_t i = 0; i < slots_each; ++i) mprotect(slot(i), capacity_, PROT_READ);
+void SharedMemory::protect(bool yes) const {
+  for (std::size_t i = 0; i < slots_each; ++i) mprotect(slot(i), capacity_, yes ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
 Placed SharedMemory::place(const Case& c, Role role, const Tensor& like, std::size_t index) const {

@@ -22,8 +22,8 @@ class SharedMemory {
   [[nodiscard]] void* control() const { return base_; }
   // Whether a child that is made now has this memory. It is one subject's, and no business of the others.
   void inherit(bool yes) const;
-  // To be called by the subject's process: from now on it can only read inputs.
-  void protect() const;
+  // To be called by the subject's process: whether it can only read inputs.
+  void protect(bool yes) const;
 
   // Lays a case out. Outputs hold a NaN, what is beside tensors is all ones, a NaN too, which spoils the results of who reads it.
   void put(const Case& c, const ByRole<Tensor>& outputs, Blank blank, Slots& inputs, Slots& results) const;

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -64,37 +66,46 @@ bool same(const Case& a, const Case& b) {
   return all;
 }
 
-bool granted(const Case& c, const Wish& wish) {
-  const Shape& s = c.x().shape;
-  if (s.empty() || s[0] < wish.least_rows) return false;
-  std::int64_t n = 1;
-  for (std::size_t a = 1; a < s.size(); ++a) n *= s[a];
-  if (n < wish.least_n) return false;
-  const bool over_fewer = c.spec.profile.variance == Estimator::unbiased ||
-                          (c.outputs.contain(Role::running_variance) && c.spec.profile.running_variance == Estimator::unbiased);
-  return !over_fewer || c.elements() > membership(c).groups;  // of one value there is no unbiased variance
+// A way to make a case smaller, where there is one. Cases are made one at a time: there are hundreds, and one may be large.
+using Step = std::function<std::optional<Case>(const Case&)>;
+
+// Numbers [begin, end) of a tensor, each as a simpler one.
+Step rewriting(Role role, std::int64_t begin, std::int64_t end, double (*number)(double)) {
+  return [=](const Case& c) {
+    Case s = c;
+    Tensor& t = *s.inputs[role];
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double v = value_at(t, i);
+      if (std::isfinite(v)) set_bits(t, i, nearest_bits(t.format, number(v)));
+    }
+    return std::optional(std::move(s));
+  };
 }
 
-}  // namespace
-
-std::vector<Case> smaller(const Case& c, const Wish& wish) {
-  std::vector<Case> simpler;
-  const auto offer = [&](std::optional<Case> s) {
-    if (s && granted(*s, wish)) simpler.push_back(std::move(*s));
+// The simplest first.
+std::vector<Step> steps(const Case& c, const Wish& wish) {
+  std::vector<Step> all;
+  const auto cutting = [&](std::size_t axis, std::int64_t begin, std::int64_t end) {
+    all.emplace_back([=](const Case& of) { return cut(of, axis, begin, end); });
   };
   for (std::size_t axis = 0; axis < c.x().shape.size(); ++axis) {
     const std::int64_t n = c.x().shape[axis];
-    for (std::int64_t keep = 1; keep < n; keep *= 2) offer(cut(c, axis, 0, keep));
-    if (n > 1) offer(cut(c, axis, n - n / 2, n)), offer(cut(c, axis, 0, n - 1)), offer(cut(c, axis, 1, n));
+    for (std::int64_t keep = 1; keep < n; keep *= 2) cutting(axis, 0, keep);
+    if (n > 1) cutting(axis, n - n / 2, n), cutting(axis, 0, n - 1), cutting(axis, 1, n);
   }
   if (const std::int64_t groups = c.spec.groups.value_or(1); groups > 1) {
-    for (std::int64_t g = 0; g < groups; ++g) offer(with_groups(c, g, g + 1));
-    offer(with_groups(c, 0, groups - 1));
+    const auto keeping = [&](std::int64_t begin, std::int64_t end) {
+      all.emplace_back([=](const Case& of) { return std::optional(with_groups(of, begin, end)); });
+    };
+    for (std::int64_t g = 0; g < groups; ++g) keeping(g, g + 1);
+    keeping(0, groups - 1);
   }
-  const auto without = [&](auto&& change) {
-    Case s = c;
-    change(s);
-    if (!same(s, c)) offer(std::move(s));
+  const auto without = [&](void (*change)(Case&)) {
+    all.emplace_back([=](const Case& of) {
+      Case s = of;
+      change(s);
+      return std::optional(std::move(s));
+    });
   };
   without([](Case& s) { s.placement = {}; });
   without([](Case& s) { s.placement.row_gap = 0; });
@@ -121,28 +132,46 @@ std::vector<Case> smaller(const Case& c, const Wish& wish) {
   // Numbers: all at once, then fewer at a time.
   for (const Role role : {Role::gamma, Role::beta, Role::x, Role::residual, Role::mean, Role::variance}) {
     if (!c.inputs[role]) continue;
-    const Tensor& t = *c.inputs[role];
-    const std::int64_t n = size_of(t);
-    const auto rewrite = [&](std::int64_t begin, std::int64_t end, auto&& number) {
-      without([&](Case& s) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const double v = value_at(t, i);
-          if (std::isfinite(v)) set_bits(*s.inputs[role], i, nearest_bits(t.format, number(v)));
-        }
-      });
-    };
+    const std::int64_t n = size_of(*c.inputs[role]);
     for (std::int64_t width = n, parts = 1; width >= 1 && parts <= 16; width = width == 1 ? 0 : (width + 1) / 2, parts *= 2) {
       for (std::int64_t begin = 0; begin < n; begin += width) {
         const std::int64_t end = std::min(n, begin + width);
-        const double plain = role == Role::gamma || role == Role::variance ? 1 : 0;
-        rewrite(begin, end, [&](double) { return plain; });
-        rewrite(begin, end, [](double v) { return std::fabs(v) < 0x1p40 ? std::trunc(v) : v; });
-        rewrite(begin, end, [](double v) { return v == 0 ? v : std::copysign(std::ldexp(1.0, std::ilogb(v)), v); });
-        rewrite(begin, end, [](double v) { return std::fabs(v); });
+        const bool one = role == Role::gamma || role == Role::variance;
+        all.push_back(rewriting(
+            role, begin, end, one ? +[](double) { return 1.0; } : +[](double) { return 0.0; }));
+        all.push_back(rewriting(role, begin, end, [](double v) { return std::fabs(v) < 0x1p40 ? std::trunc(v) : v; }));
+        all.push_back(rewriting(role, begin, end, [](double v) { return v == 0 ? v : std::copysign(std::ldexp(1.0, std::ilogb(v)), v); }));
+        all.push_back(rewriting(role, begin, end, [](double v) { return std::fabs(v); }));
       }
     }
   }
-  return simpler;
+  return all;
+}
+
+std::optional<Case> taken(const Step& step, const Case& c, const Wish& wish) {
+  std::optional<Case> s = step(c);
+  if (!s || same(*s, c) || !fits(*s, wish)) return std::nullopt;
+  return s;
+}
+
+}  // namespace
+
+std::vector<Case> smaller(const Case& c, const Wish& wish) {
+  std::vector<Case> all;
+  for (const Step& step : steps(c, wish)) {
+    if (std::optional<Case> s = taken(step, c, wish)) all.push_back(std::move(*s));
+  }
+  return all;
+}
+
+rc::Shrinkable<Case> shrinkable(Case c, const Wish& wish) {
+  return rc::shrinkable::shrinkRecur(std::move(c), [wish](const Case& larger) {
+    return rc::seq::mapMaybe(rc::seq::fromContainer(steps(larger, wish)),
+                             [wish, of = std::make_shared<const Case>(larger)](const Step& step) -> rc::Maybe<Case> {
+                               if (std::optional<Case> s = taken(step, *of, wish)) return std::move(*s);
+                               return rc::Nothing;
+                             });
+  });
 }
 
 }  // namespace norma::properties

@@ -18,6 +18,12 @@
 namespace norma::properties {
 namespace {
 
+constexpr std::size_t usual_capacity = std::size_t{1} << 20;
+
+Status no_memory(std::size_t capacity) {
+  return {Code::no_memory, "no memory for tensors of " + std::to_string(capacity) + " bytes between walls"};
+}
+
 std::size_t address_space() {
   // Pages in use come first in /proc/self/statm.
   const Descriptor file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
@@ -48,7 +54,7 @@ void Walled::live(int socket) {
   Control& c = control();
   note_faults(c.fault);
   limit_memory(limits_.memory);
-  memory_->protect();
+  memory_->protect(true);
   // What a subject throws is one of its answers.
   const auto guarded = [&](const auto& work) {
     try {
@@ -82,7 +88,6 @@ void Walled::live(int socket) {
       c.cut = true;
       vanish();
     }
-    c.message = {};
     guarded([&] { answer_(c); });
   }
 }
@@ -90,7 +95,7 @@ void Walled::live(int socket) {
 Status Walled::start(std::size_t capacity) {
   child_.end();
   memory_ = std::make_unique<SharedMemory>(capacity, sizeof(Control));
-  if (!memory_->ok()) return {Code::no_memory, "no memory for tensors of " + std::to_string(capacity) + " bytes between walls"};
+  if (!memory_->ok()) return no_memory(capacity);
   new (memory_->control()) Control();
   Result<Pair> sockets = make_socketpair();
   if (!sockets.ok()) return sockets.status();
@@ -142,8 +147,55 @@ Walled::Heard Walled::wait(std::chrono::milliseconds time, std::string& what) {
 }
 
 Status Walled::begin() {
-  constexpr std::size_t usual = std::size_t{1} << 20;
-  if (Status status = start(usual); !status.ok()) return status;
+  if (Status status = start(usual_capacity); !status.ok()) return status;
+  return learn();
+}
+
+Status Walled::ready(std::size_t room) {
+  const std::size_t capacity = memory_->capacity();
+  if (child_.running() && capacity >= room) return {};
+  return start(room > capacity ? std::max(room, 2 * capacity) : capacity);
+}
+
+std::optional<Reply> Walled::failure(std::string& printed) {
+  const char byte = 1;
+  (void)send(socket_.get(), &byte, 1, MSG_NOSIGNAL);  // to nobody, if it has just ended: we hear of that
+  std::string what;
+  switch (wait(limits_.time, what)) {
+    case Heard::crash:
+      return Reply{Reply::Kind::crashed, what, {}};
+    case Heard::silence:
+      return Reply{Reply::Kind::hung, what, {}};
+    case Heard::answer:
+      break;
+  }
+  printed = child_.said();
+  child_.forget();
+  return std::nullopt;
+}
+
+Status Unwalled::begin(const Load& load) {
+  if (Status status = ready(usual_capacity); !status.ok()) return status;
+  if (const std::string problem = load(control()); !problem.empty()) return {Code::io_error, problem};
+  return learn();
+}
+
+Status Unwalled::ready(std::size_t room) {
+  if (memory_ != nullptr && memory_->capacity() >= room) return {};
+  memory_ = std::make_unique<SharedMemory>(room, sizeof(Control));
+  if (!memory_->ok()) return no_memory(room);
+  new (memory_->control()) Control();
+  return {};
+}
+
+std::optional<Reply> Unwalled::failure(std::string&) {
+  memory_->protect(true);
+  answer_(control());
+  memory_->protect(false);
+  return std::nullopt;
+}
+
+Status Caller::learn() {
   name_ = said(control().name);
   Result<Arithmetic> arithmetic = parse_arithmetic(said(control().words));
   if (!arithmetic.ok()) return {Code::io_error, name_ + ": " + arithmetic.status().message};
@@ -151,37 +203,26 @@ Status Walled::begin() {
   return {};
 }
 
-Reply Walled::attempt(const Case& c, Blank blank, bool& suspicious) {
+Reply Caller::attempt(const Case& c, Blank blank, bool& suspicious) {
   Result<ByRole<Tensor>> outputs = empty_outputs(c);
   if (!outputs.ok()) return {Reply::Kind::unsupported, outputs.status().message, {}};
   const std::size_t room = room_for(c, *outputs);
-  if (!child_.running() || memory_->capacity() < room) {
-    const std::size_t capacity = room > memory_->capacity() ? std::max(room, 2 * memory_->capacity()) : memory_->capacity();
-    Status status = start(capacity);
-    // Twice, for the machine may have been busy. That there is no room between walls is nobody's fault.
-    if (!status.ok() && status.code != Code::no_memory) status = start(capacity);
-    if (!status.ok()) return {status.code == Code::no_memory ? Reply::Kind::unsupported : Reply::Kind::lost, status.message, {}};
+  Status status = ready(room);
+  // Twice, for the machine may have been busy. That there is no room between walls is nobody's fault.
+  if (!status.ok() && status.code != Code::no_memory) status = ready(room);
+  if (!status.ok()) {
+    return {status.code == Code::no_memory ? Reply::Kind::unsupported : Reply::Kind::lost, status.message, {}};
   }
   Control& shared = control();
   shared.spec = c.spec;
   shared.spec.axis = axis_of(c.spec, c.x().shape.size());
   shared.spec.epsilon = c.spec.effective_epsilon();
   shared.threw = false;
+  shared.message = {};
   memory_->put(c, *outputs, blank, shared.inputs, shared.results);
   const Slots results = shared.results;  // as they are, whatever the subject makes of its own
-  const char byte = 1;
-  (void)send(socket_.get(), &byte, 1, MSG_NOSIGNAL);  // to nobody, if it has just ended: we hear of that
-  std::string what;
-  switch (wait(limits_.time, what)) {
-    case Heard::crash:
-      return {Reply::Kind::crashed, what, {}};
-    case Heard::silence:
-      return {Reply::Kind::hung, what, {}};
-    case Heard::answer:
-      break;
-  }
-  const std::string printed = child_.said();
-  child_.forget();
+  std::string printed;
+  if (std::optional<Reply> other = failure(printed)) return std::move(*other);
   const int answer = shared.answer;
   const std::string message = said(shared.message);
   if (shared.threw) return {Reply::Kind::misbehaved, "let an exception out: " + message + printed, {}};
@@ -194,7 +235,7 @@ Reply Walled::attempt(const Case& c, Blank blank, bool& suspicious) {
   return {Reply::Kind::ok, "", std::move(*outputs)};
 }
 
-Reply Walled::run(const Case& c) {
+Reply Caller::run(const Case& c) {
   bool suspicious = false;
   Reply reply = attempt(c, Blank::first, suspicious);
   if (reply.kind != Reply::Kind::ok || !suspicious) return reply;

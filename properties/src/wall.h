@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -35,35 +36,67 @@ using Load = std::function<std::string(Control&)>;
 // In the child: answers the call in the control block.
 using Answer = std::function<void(Control&)>;
 
-class Walled final : public Subject {
+// A subject that answers calls in memory with walls, wherever it runs.
+class Caller : public Subject {
+ public:
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const Arithmetic& arithmetic() const override { return arithmetic_; }
+  Reply run(const Case& c) override;
+
+ protected:
+  // Of a subject that has been loaded: name and arithmetic.
+  Status learn();
+  [[nodiscard]] Control& control() const { return *static_cast<Control*>(memory_->control()); }
+  std::unique_ptr<SharedMemory> memory_;
+
+ private:
+  // Sees to memory that takes tensors of `room` bytes, and to somebody who answers in it.
+  virtual Status ready(std::size_t room) = 0;
+  // Has the call in the control block answered, and notes what was printed meanwhile; or tells what came instead of an answer.
+  virtual std::optional<Reply> failure(std::string& printed) = 0;
+  // A call over outputs that hold that NaN; tells whether some element seems still to do so.
+  Reply attempt(const Case& c, Blank blank, bool& suspicious);
+
+  std::string name_;
+  Arithmetic arithmetic_;
+};
+
+// In a child process.
+class Walled final : public Caller {
  public:
   Walled(Load load, Answer answer, const Limits& limits) : load_(std::move(load)), answer_(std::move(answer)), limits_(limits) {}
 
   // Starts the child and learns name and arithmetic.
   Status begin();
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] const Arithmetic& arithmetic() const override { return arithmetic_; }
-  Reply run(const Case& c) override;
 
  private:
+  Status ready(std::size_t room) override;
+  std::optional<Reply> failure(std::string& printed) override;
   Status start(std::size_t capacity);
   [[noreturn]] void live(int socket);
   // Waits for the child: nothing where it answered in time, else what happened to it, which is now gone.
   enum class Heard : std::uint8_t { answer, crash, silence };
   Heard wait(std::chrono::milliseconds time, std::string& what);
   [[nodiscard]] std::string crash(std::string how);
-  // A call over outputs that hold that NaN; tells whether some element seems still to do so.
-  Reply attempt(const Case& c, Blank blank, bool& suspicious);
-  [[nodiscard]] Control& control() const { return *static_cast<Control*>(memory_->control()); }
 
   Load load_;
   Answer answer_;
   Limits limits_;
-  std::string name_;
-  Arithmetic arithmetic_;
-  std::unique_ptr<SharedMemory> memory_;
   Process child_;
   Descriptor socket_;
+};
+
+// In this process: what it does to memory that is not its own ends it, where it happens.
+class Unwalled final : public Caller {
+ public:
+  explicit Unwalled(Answer answer) : answer_(std::move(answer)) {}
+  Status begin(const Load& load);
+
+ private:
+  Status ready(std::size_t room) override;
+  std::optional<Reply> failure(std::string& printed) override;
+
+  Answer answer_;
 };
 
 }  // namespace norma::properties

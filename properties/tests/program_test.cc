@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -583,13 +584,14 @@ TEST_F(Program, CheckRefuses) {
 }
 
 // Within 5 s, and by one line.
-TEST_F(Program, CheckReportsTheDead) {
+TEST_F(Program, ReportsTheDead) {
   const std::string greets = "head -c $(head -c 8 | od -An -tu8) >/dev/null; printf \"\\050\\0\\0\\0\\0\\0\\0\\0\\040\\0\\0\\0\\0\\0\\0\\0";
   const std::string hello = greets + R"({\"__metadata__\":{\"name\":\"mute\"}}"; )";
   for (const auto& [words, status, says] :
        {std::tuple{std::string("check 'exec:sleep 1000'"), 3, "no answer within 4000 ms of doing nothing"},
         {"check 'exec:" + hello + "sleep 1000'", 1, "the search ended early: 2 calls hung"},
-        {"check 'exec:" + hello + "exit 5'", 1, "the search ended early: 10 calls crashed"}}) {
+        {"check 'exec:" + hello + "exit 5'", 1, "the search ended early: 10 calls crashed"},
+        {"fuzz 'exec:" + hello + "exit 5'", 1, "the search ended early: 10 calls crashed"}}) {
     const auto begin = std::chrono::steady_clock::now();
     const Outcome o = norma(words);
     EXPECT_EQ(o.status, status) << words << o.err;
@@ -597,6 +599,61 @@ TEST_F(Program, CheckReportsTheDead) {
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(7500)) << words;
   }
+}
+
+TEST_F(Program, FuzzSharesAddUp) {
+  std::map<std::string, int> cases, answers;
+  for (const std::string shard : {"1/1", "1/3", "2/3", "3/3"}) {
+    const Outcome o = norma("fuzz reference --cases 40 --shard " + shard);
+    EXPECT_EQ(o.status, 0) << o.out << o.err;
+    EXPECT_TRUE(o.out.starts_with("reference is not instrumented: random search")) << o.out;
+    const std::size_t at = o.out.find("holds: ");
+    ASSERT_NE(at, std::string::npos) << o.out;
+    double seconds = 0;
+    ASSERT_EQ(std::sscanf(o.out.c_str() + at, "holds: %d cases in %lf s, %d answers", &cases[shard], &seconds, &answers[shard]), 3)
+        << o.out;
+  }
+  EXPECT_EQ(cases["1/1"], 40);
+  EXPECT_EQ(cases["1/3"] + cases["2/3"] + cases["3/3"], 40);
+  EXPECT_GT(answers["1/1"], 40);
+  EXPECT_EQ(answers["1/3"] + answers["2/3"] + answers["3/3"], answers["1/1"]);
+}
+
+TEST_F(Program, FuzzFromACorpusAndBack) {
+  const std::string fuzz = "fuzz mutant:unbiased-variance --op layer_norm --corpus corpus --cases 60";
+  const auto count = [&] { return std::distance(fs::directory_iterator(at("corpus")), fs::directory_iterator()); };
+  EXPECT_EQ(norma("fuzz reference --op layer_norm --cases 1 --corpus corpus").status, 0);
+  const auto seeds = count();
+  EXPECT_GT(seeds, 400);
+  const Outcome o = norma(fuzz);
+  EXPECT_EQ(o.status, 1) << o.out << o.err;
+  EXPECT_NE(o.out.find("✗ agrees_with_reference"), std::string::npos) << o.out;
+  EXPECT_GT(count(), seeds);
+  // The command that it prints replays it, and so does the file.
+  const std::size_t start = o.out.find("norma check "), end = o.out.find('\n', start);
+  ASSERT_NE(start, std::string::npos);
+  EXPECT_EQ(norma(o.out.substr(start + 6, end - start - 6)).status, 1) << o.out;
+  fs::path newest;
+  for (const fs::directory_entry& file : fs::directory_iterator(at("corpus"))) {
+    if (newest.empty() || file.last_write_time() > fs::last_write_time(newest)) newest = file.path();
+  }
+  EXPECT_EQ(
+      norma("check mutant:unbiased-variance --law agrees_with_reference,variance_one --case \"$(cat " + newest.string() + ")\"").status, 1);
+}
+
+TEST_F(Program, FuzzRefuses) {
+  expect_refusal("fuzz smid", {"there is no subject \"smid\", did you mean simd?"});
+  expect_refusal("fuzz simd --law mean_zeor", {"--law", "did you mean mean_zero?"});
+  expect_refusal("fuzz simd --law mean_square_one --op layer_norm", {"no law to ask"});
+  expect_refusal("fuzz simd --shard 3/2", {"--shard", "I/N"});
+  expect_refusal("fuzz simd --minutes -1", {"--minutes"});
+  expect_refusal("fuzz simd --minutes soon", {"--minutes", "soon"});
+  expect_refusal("fuzz simd --cases 0", {"--cases"});
+  for (const std::string folder : {"/dev/null", "/dev/null/corpus", "/proc/corpus"}) {
+    expect_refusal("fuzz simd --corpus " + folder, {"--corpus", folder, "no folder"});
+  }
+  expect_refusal("fuzz simd --corpus /proc", {"--corpus", "/proc/case"});
+  EXPECT_EQ(norma("fuzz ./nowhere.so").status, 3);
 }
 
 TEST_F(Program, ListsWhatThereIs) {

@@ -72,7 +72,8 @@ void set_bits(Tensor& t, std::int64_t i, Bits bits);
 //     layer_norm f32 x=f32[2,3]:3f800000,40000000,… gamma=f32[3]:… epsilon=0x1p-17 want=y,mean salt=7 gap=1
 // Equal elements in a row are written 3f800000*97.
 [[nodiscard]] std::string to_line(const Case& c);
-Result<Case> parse_case(std::string_view line);
+// No tensor has more than `most` elements.
+Result<Case> parse_case(std::string_view line, std::int64_t most = std::int64_t{1} << 28);
 
 // The same as C++ for a test: the tensors as arrays of bits and the call of norma::compute.
 [[nodiscard]] std::string to_cpp(const Case& c);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "norma/accuracy.h"
@@ -63,6 +64,23 @@ struct Report {
 
 Report check(Subject& subject, const Settings& settings);
 
+// A subject, and what hope there is of it.
+class Watched final : public Subject {
+ public:
+  explicit Watched(Subject& subject) : subject_(subject) {}
+  [[nodiscard]] const std::string& name() const override { return subject_.name(); }
+  [[nodiscard]] const Arithmetic& arithmetic() const override { return subject_.arithmetic(); }
+  Reply run(const Case& c) override;
+  // Why it is not to be asked any more: it cannot be started again, or nearly all that it does is hang or crash. Empty where it may be.
+  [[nodiscard]] std::string hopeless() const;
+
+ private:
+  Subject& subject_;
+  std::string lost_;
+  std::int64_t hung_ = 0, crashed_ = 0;
+  bool computed_ = false;
+};
+
 // How many cases of the search it takes to find out that a subject breaks a law, in whatever severity, where an honest one does not.
 struct Hunt {
   bool found = false;
@@ -75,5 +93,9 @@ struct Hunt {
 
 // One case through one law. `what` says what is wrong; empty where the law holds.
 Finding replay(Subject& subject, const Law& law, const Case& c);
+// The command that does it with the line of a case; `subject` as the user names it.
+[[nodiscard]] std::string replay_command(std::string_view subject, const Law& law, std::string_view line);
+// One word for a shell.
+[[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace norma::properties

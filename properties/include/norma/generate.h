@@ -28,6 +28,8 @@ enum class Affine : std::uint8_t { any, none, both };
 // The ops of subject.h.
 [[nodiscard]] const std::vector<Op>& subject_ops();
 
+inline constexpr std::int64_t huge_more = 40;
+
 // Which cases a law can be asked of.
 struct Wish {
   std::vector<Op> ops = {};          // none: all that subjects know
@@ -37,7 +39,7 @@ struct Wish {
   Affine affine = Affine::any;
   std::int64_t least_rows = 1, most_rows = 8;  // rows, or cases of a batch
   std::int64_t least_n = 1, most_n = 130;      // elements of a row; positions times channels of a case
-  std::int64_t huge_n = 0;                     // of a row, now and then: so many and a few more
+  std::int64_t huge_n = 0;                     // of a row, now and then: so many and up to huge_more
   bool plain_profile = false;                  // every field of the profile as usual
   bool profiles = false;                       // some field of it not as usual, nearly always
   bool statistics = false;                     // mean, rstd and running statistics are asked for too; of these some or all
@@ -49,10 +51,16 @@ struct Wish {
   std::string_view family = {};                // only this one
 };
 
+// Whether a law that wishes for these may be asked of a case: a valid call, with all that a family says but where to look; the placement is
+// free.
+[[nodiscard]] bool fits(const Case& c, const Wish& wish);
+
 // The case of that number: the same wish, seed and number give the same case, on every machine and in every order.
 [[nodiscard]] rc::Shrinkable<Case> generate(const Wish& wish, std::uint64_t seed, std::uint64_t number);
 
 // Smaller cases, the simplest first: fewer rows and elements, then less that is out of the ordinary, then simpler numbers.
 [[nodiscard]] std::vector<Case> smaller(const Case& c, const Wish& wish);
+// The case, and those as they are asked for.
+[[nodiscard]] rc::Shrinkable<Case> shrinkable(Case c, const Wish& wish);
 
 }  // namespace norma::properties

@@ -12,6 +12,8 @@
 
 #include "norma/case.h"
 
+struct norma_subject;  // subject.h
+
 namespace norma::properties {
 
 // What a subject says of its arithmetic (subject.h): bounds and severities follow from it.
@@ -78,6 +80,12 @@ struct BuiltIn {
   std::function<Status(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs)> normalize;
 };
 Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits);
+// The same of what a library would export, linked into this program.
+Result<std::unique_ptr<Subject>> start(const norma_subject& subject, const Limits& limits);
+// Both in this process, between walls all the same but without one around them, for fuzzers and debuggers: a crash is one, where it
+// happens.
+Result<std::unique_ptr<Subject>> start_here(const BuiltIn& subject);
+Result<std::unique_ptr<Subject>> start_here(const norma_subject& subject);
 // The inputs of such a call for what wants the old values of running statistics among them, as norma::compute does.
 [[nodiscard]] ByRole<ConstView> with_running(const ByRole<ConstView>& inputs, const ByRole<View>& outputs);
 

@@ -11,6 +11,7 @@
 #include "matrix.h"
 #include "program.h"
 #include "report.h"
+#include "search.h"
 #include "settings.h"
 #include "subjects.h"
 
@@ -19,13 +20,10 @@ namespace {
 
 using properties::Law;
 
-struct Options {
+struct Options : Search {
   std::string subject = "simd";
-  std::vector<std::string> laws, ops, dtypes;
   std::int64_t cases = 200;
-  std::uint64_t seed = 1;
   std::int64_t seeds = 1;
-  std::string shard = "1/1";
   std::string one_case;
   double seconds = 2;
   bool strict = false;
@@ -33,29 +31,6 @@ struct Options {
   Destinations to;
   std::vector<std::string> given;  // options, by their names
 };
-
-Result<properties::Settings> settings_of(const Options& options) {
-  properties::Settings s;
-  s.cases = options.cases;
-  s.seed = options.seed;
-  std::vector<std::string_view> names;
-  for (const Law& law : properties::laws()) names.push_back(law.slug);
-  for (const std::string& word : options.laws) {
-    if (Status status = known("--law", word, names, "laws"); !status.ok()) return status;
-    s.laws.push_back(word);
-  }
-  Result<std::vector<Op>> ops = ops_of(options.ops);
-  if (!ops.ok()) return ops.status();
-  s.ops = std::move(*ops);
-  Result<std::vector<Format>> formats = formats_of(options.dtypes);
-  if (!formats.ok()) return formats.status();
-  s.formats = std::move(*formats);
-  const int parts = std::sscanf(options.shard.c_str(), "%ld/%ld", &s.shard, &s.shards);
-  if (parts != 2 || s.shard < 1 || s.shards < s.shard || options.shard != fmt::format("{}/{}", s.shard, s.shards)) {
-    return Status{Code::bad_parameter, fmt::format("--shard: expected I/N with 1 <= I <= N, not {}", quote(options.shard))};
-  }
-  return s;
-}
 
 // What would not be looked at is refused. A replay prints one line a law; of all mutants there is one table.
 Status check_together(const Options& options) {
@@ -94,6 +69,7 @@ int replay(properties::Subject& subject, const Options& options, const propertie
 int run(const Options& options) {
   Result<properties::Settings> settings = settings_of(options);
   if (!settings.ok()) return fail(settings.status());
+  settings->cases = options.cases;
   if (Status status = check_together(options); !status.ok()) return fail(status);
   if (Status status = options.to.check(); !status.ok()) return fail(status);
   Result<std::vector<Waiver>> waivers = options.waivers.empty() ? std::vector<Waiver>{} : read_waivers(options.waivers, options.subject);
@@ -123,18 +99,11 @@ void add_check(CLI::App& app, Command& chosen) {
   command->add_option("SUBJECT", options->subject,
                       "simd (the default), a name of norma list subjects, mutant:NAME, a shared library, or exec:COMMAND; mutant:all for "
                       "which law finds which mutant");
-  command->add_option("--law", options->laws, "only these laws")->delimiter(',')->allow_extra_args(false)->type_name("SLUG,...");
-  command->add_option("--op", options->ops, "only these ops")->delimiter(',')->allow_extra_args(false)->type_name("OP,...");
-  command->add_option("--dtype", options->dtypes, "only these formats of x")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("NAME,...");
+  add_search(*command, *options);
   command->add_option("--cases", options->cases, "generated cases a law; 200")->type_name("N")->check(CLI::Range(1, 1'000'000'000));
-  command->add_option("--seed", options->seed, "another seed, other cases; 1")->type_name("N");
   command->add_option("--seeds", options->seeds, "of mutant:all: so many seeds, from --seed on; 1")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--shard", options->shard, "only the I-th of N shares of the cases")->type_name("I/N");
   command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
   command
       ->add_option("--time", options->seconds,

@@ -47,7 +47,9 @@ int fail(const Status& status) {
 Progress::Progress(std::string_view what, std::int64_t total)
     : what_(what), total_(total), start_(seconds()), terminal_(isatty(STDERR_FILENO) != 0) {}
 
-Progress::~Progress() {
+Progress::~Progress() { hide(); }
+
+void Progress::hide() const {
   if (shown_ != 0) std::fputs("\r\033[K", stderr);
 }
 
@@ -113,6 +115,7 @@ int run(int argc, char** argv) {
   app.footer("Exit status: 0 holds, 1 violated, 2 usage or input error, 3 the subject could not be run.");
   Command chosen;
   add_check(app, chosen);
+  add_fuzz(app, chosen);
   add_diagnose(app, chosen);
   add_report(app, chosen);
   add_judge(app, chosen);

@@ -20,6 +20,7 @@ void add_bench(CLI::App& app, Command& chosen);
 void add_check(CLI::App& app, Command& chosen);
 void add_diagnose(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);
+void add_fuzz(CLI::App& app, Command& chosen);
 void add_judge(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
 void add_report(CLI::App& app, Command& chosen);
@@ -46,6 +47,8 @@ class Progress {
     done_ += steps;
     show();
   }
+  // Off the line, for something else to be printed.
+  void hide() const;
 
  private:
   void show();

@@ -74,9 +74,7 @@ std::string verdict(const CheckReport& report, const LawReport& r) {
 }
 
 std::string command(const CheckReport& report, const properties::Law& law, const std::string& line) {
-  const std::string& subject = report.subject;
-  const bool plain = subject.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:") == std::string::npos;
-  return fmt::format("norma check {} --law {} --case {}", plain ? subject : shell_word(subject), law.slug, shell_word(line));
+  return properties::replay_command(report.subject, law, line);
 }
 
 std::vector<const Finding*> findings(const LawReport& r) {

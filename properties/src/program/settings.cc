@@ -353,12 +353,6 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
   return fmt::format(", did you mean {}?", *nearest);
 }
 
-std::string shell_word(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::string trimmed(const std::string& word) {
   const std::size_t first = word.find_first_not_of(' ');
   return first == std::string::npos ? "" : word.substr(first, word.find_last_not_of(' ') + 1 - first);

@@ -67,9 +67,6 @@ Result<BoundCall> assign_roles(const TensorFile& file, const std::string& path, 
 // Adds what the metadata of a results file says to that of its inputs. A contradiction that no word decides is refused.
 Status merge(Metadata& inputs, const Metadata& results, const Words& words);
 
-// One word for a shell.
-[[nodiscard]] std::string shell_word(std::string_view text);
-
 // Without blanks at the ends; `keep_negative_numbers` in main.cc puts one there.
 [[nodiscard]] std::string trimmed(const std::string& word);
 

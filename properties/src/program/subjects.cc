@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "norma/check.h"
 #include "norma/mutants.h"
 #include "norma/reference.h"
 #include "production.h"
@@ -78,10 +79,10 @@ Shipped found(const Script& script) {
     return shipped;
   }
   for (const std::string_view interpreter : script.interpreters) {
-    const std::string probe =
-        fmt::format("cd {} && {} {} </dev/null >/dev/null 2>&1", shell_word(file.parent_path().string()), interpreter, script.probe);
+    const std::string probe = fmt::format("cd {} && {} {} </dev/null >/dev/null 2>&1", properties::shell_word(file.parent_path().string()),
+                                          interpreter, script.probe);
     if (std::system(probe.c_str()) != 0) continue;
-    shipped.start = fmt::format("exec:exec {} {}", interpreter, shell_word(file.string()));
+    shipped.start = fmt::format("exec:exec {} {}", interpreter, properties::shell_word(file.string()));
     return shipped;
   }
   if (script.get.starts_with("npm")) shipped.get += fmt::format(" in {}", file.parent_path().string());

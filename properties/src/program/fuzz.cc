@@ -1,0 +1,207 @@
+#include "norma/fuzz.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "norma/tensor_file.h"
+#include "program.h"
+#include "search.h"
+#include "subjects.h"
+
+namespace norma::program {
+namespace {
+
+namespace fs = std::filesystem;
+using properties::Case;
+using properties::Question;
+
+struct Options : Search {
+  std::string subject = "simd";
+  double minutes = 1;
+  std::int64_t cases = 0;
+  std::string corpus;
+  double seconds = 2;
+  bool strict = false;
+};
+
+Result<std::string> contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return Status{Code::io_error, fmt::format("{}: cannot be read", printable(path.string()))};
+  return text;
+}
+
+// A file of its own with the line of the case: `name`, or one that follows from the line (FNV-1a).
+Status keep(const fs::path& folder, const Case& c, std::string name = "") {
+  const std::string line = to_line(c);
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : line) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  if (name.empty()) name = fmt::format("{:016x}", hash);
+  return write_file(folder / name, std::as_bytes(std::span(line)));
+}
+
+// Sees to a folder that cases can be kept in; a new or an empty one gets the seeds.
+Status prepare(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path, error)) {
+    return {Code::io_error, fmt::format("--corpus: {} is no folder, and cannot be made one", printable(path))};
+  }
+  if (Status status = may_write_file(fs::path(path) / "case"); !status.ok()) return {status.code, "--corpus: " + status.message};
+  if (!fs::is_empty(path, error)) return {};
+  for (const auto& [name, c] : properties::seeds()) {
+    if (Status status = keep(path, c, name); !status.ok()) return status;
+  }
+  return {};
+}
+
+struct Corpus {
+  std::vector<Case> cases;  // that some question fits, in the order of their files' names
+  std::size_t files = 0;
+};
+Result<Corpus> read_corpus(const std::string& path, const std::vector<Question>& questions) {
+  std::error_code error;
+  std::vector<fs::path> paths;
+  for (auto it = fs::directory_iterator(path, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->is_regular_file(error)) paths.push_back(it->path());
+  }
+  if (error) return Status{Code::io_error, fmt::format("--corpus: {}: cannot be read", printable(path))};
+  std::sort(paths.begin(), paths.end());
+  Corpus corpus;
+  corpus.files = paths.size();
+  for (const fs::path& file : paths) {
+    const Result<std::string> line = contents(file);
+    if (!line.ok()) return line.status();
+    Result<Case> c = properties::case_of(*line);
+    const auto fits = [&](const Question& q) { return properties::fits(*c, q.wish); };
+    if (c.ok() && std::any_of(questions.begin(), questions.end(), fits)) corpus.cases.push_back(std::move(*c));
+  }
+  return corpus;
+}
+
+// Whether it is a program that has libFuzzer in it.
+bool instrumented(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored) || path.ends_with(".so")) return false;
+  const Result<std::string> program = contents(path);
+  return program.ok() && program->find("LLVMFuzzerTestOneInput") != std::string::npos;
+}
+
+int run_libfuzzer(const Options& options) {
+  const bool divided = !options.laws.empty() || !options.ops.empty() || !options.dtypes.empty() || options.shard != "1/1" || options.strict;
+  if (divided) {
+    return fail(
+        {Code::bad_parameter,
+         "--law, --op, --dtype, --shard, --strict: not for a libFuzzer target, which asks what it was made to ask; --seed divides"});
+  }
+  std::vector<std::string> words{options.subject,
+                                 options.cases != 0 ? fmt::format("-runs={}", options.cases)
+                                                    : fmt::format("-max_total_time={:.0f}", std::max(1.0, options.minutes * 60)),
+                                 fmt::format("-seed={}", options.seed % 0xffffffff),
+                                 "-max_len=262144",  // lines are text
+                                 "-len_control=0",
+                                 "-timeout=60",
+                                 "-print_final_stats=1"};
+  if (!options.corpus.empty()) words.insert(words.end(), {fmt::format("-artifact_prefix={}/", options.corpus), options.corpus});
+  fmt::print("{} is instrumented: libFuzzer\n", options.subject);
+  std::fflush(stdout);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(options.subject.c_str(), argv.data());
+  (void)fail({Code::io_error, fmt::format("{}: {}", printable(options.subject), std::strerror(errno))});
+  return subject_error;
+}
+
+int run(const Options& options) {
+  const Result<properties::Settings> settings = settings_of(options);
+  if (!settings.ok()) return fail(settings.status());
+  const std::vector<Question> all = properties::questions(*settings);
+  if (all.empty()) return fail({Code::bad_parameter, "--law, --op, --dtype: together they leave no law to ask about"});
+  if (!options.corpus.empty()) {
+    if (Status status = prepare(options.corpus); !status.ok()) return fail(status);
+  }
+  if (instrumented(options.subject)) return run_libfuzzer(options);
+  const Result<Corpus> corpus = options.corpus.empty() ? Corpus{} : read_corpus(options.corpus, all);
+  if (!corpus.ok()) return fail(corpus.status());
+  const Started started = start_or_fail(options.subject, limits_of(options.seconds));
+  if (!started.subject) return started.status;
+  fmt::print("{} is not instrumented: random search, seed {}", started.subject->name(), options.seed);
+  if (!options.corpus.empty()) fmt::print(", from {} cases in {} files", corpus->cases.size(), corpus->files);
+  fmt::print("\n");
+  std::fflush(stdout);
+
+  const auto start = std::chrono::steady_clock::now();
+  const auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>(options.minutes * 60'000));
+  Progress progress("fuzzing", most);
+  std::vector<Question> questions = all;
+  properties::Answers sum;
+  std::int64_t cases = 0, found = 0, elapsed = 0;
+  properties::Watched watched(*started.subject);
+  std::string ended;
+  for (std::int64_t i = settings->shard - 1; ended.empty() && !questions.empty() && (options.cases == 0 || i < options.cases);
+       i += settings->shards) {
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+    if (options.cases == 0 && now >= most) break;
+    progress.advance(now - elapsed);
+    elapsed = now;
+    const Case c = properties::searched(static_cast<std::uint64_t>(i), options.seed, corpus->cases, all);
+    ++cases;
+    while ((ended = watched.hopeless()).empty()) {
+      const properties::Answers answers = properties::ask(watched, questions, c, {options.strict, true});
+      if (!answers.broken) {
+        sum.held += answers.held;
+        sum.unsupported += answers.unsupported;
+        sum.excused += answers.excused;
+        break;
+      }
+      // One counterexample of a law is enough, and of what checks the same.
+      const auto check = answers.broken->law->check;
+      std::erase_if(questions, [&](const Question& q) { return q.law->check == check; });
+      ++found;
+      progress.hide();
+      fmt::print("{}", properties::counterexample(*answers.broken, options.subject));
+      std::fflush(stdout);
+      if (options.corpus.empty()) continue;
+      if (Status status = keep(options.corpus, answers.broken->finding.smallest); !status.ok()) return fail(status);
+    }
+  }
+  const char* verdict = found != 0 ? "VIOLATED" : sum.held == 0 ? "UNTESTED" : "holds";
+  fmt::print("{}: {} cases in {:.1f} s, {} answers hold, {} only `should` and do not, {} unsupported, {} laws broken\n", verdict, cases,
+             static_cast<double>(elapsed) / 1000, sum.held, sum.excused, sum.unsupported, found);
+  if (!ended.empty()) (void)fail({Code::io_error, fmt::format("the search ended early: {}", ended)});
+  return found != 0 ? violated : !ended.empty() ? subject_error : sum.held != 0 ? holds : violated;
+}
+
+}  // namespace
+
+void add_fuzz(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("fuzz", "Searches for as long as you like, from a corpus of cases and back into it");
+  command->footer(
+      "  norma fuzz ./libkernel.so --minutes 60 --corpus corpus   at random\n"
+      "  norma fuzz ./kernel_fuzz --minutes 60 --corpus corpus    libFuzzer, which sees what the kernel does with a case: ten lines make\n"
+      "                                                           such a program of it (properties/fuzz/template_fuzz.cc)");
+  const auto options = std::make_shared<Options>();
+  command->add_option("SUBJECT", options->subject, "as in norma check, or a libFuzzer target");
+  command->add_option("--minutes", options->minutes, "how long; 1")->type_name("M")->check(CLI::Range(0.0, 1e6));
+  command->add_option("--cases", options->cases, "instead: the first N cases")->type_name("N")->check(CLI::Range(1, 1'000'000'000));
+  command
+      ->add_option("--corpus", options->corpus,
+                   "cases to start from, a line a file, and where what breaks a law is added; a new one begins with seeds")
+      ->type_name("DIR");
+  add_search(*command, *options);
+  command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
+  command->add_flag("--strict", options->strict, "a broken `should` counts too")->disable_flag_override();
+  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace norma::program

@@ -1,0 +1,44 @@
+#include "search.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "settings.h"
+#include "subjects.h"
+
+namespace norma::program {
+
+void add_search(CLI::App& command, Search& options) {
+  command.add_option("--law", options.laws, "only these laws")->delimiter(',')->allow_extra_args(false)->type_name("SLUG,...");
+  command.add_option("--op", options.ops, "only these ops")->delimiter(',')->allow_extra_args(false)->type_name("OP,...");
+  command.add_option("--dtype", options.dtypes, "only these formats of x")->delimiter(',')->allow_extra_args(false)->type_name("NAME,...");
+  command.add_option("--seed", options.seed, "another seed, other cases; 1")->type_name("N");
+  command.add_option("--shard", options.shard, "only the I-th of N shares of the cases")->type_name("I/N");
+}
+
+Result<properties::Settings> settings_of(const Search& options) {
+  properties::Settings s;
+  s.seed = options.seed;
+  std::vector<std::string_view> names;
+  for (const properties::Law& law : properties::laws()) names.push_back(law.slug);
+  for (const std::string& word : options.laws) {
+    if (Status status = known("--law", word, names, "laws"); !status.ok()) return status;
+    s.laws.push_back(word);
+  }
+  Result<std::vector<Op>> ops = ops_of(options.ops);
+  if (!ops.ok()) return ops.status();
+  s.ops = std::move(*ops);
+  Result<std::vector<Format>> formats = formats_of(options.dtypes);
+  if (!formats.ok()) return formats.status();
+  s.formats = std::move(*formats);
+  const int parts = std::sscanf(options.shard.c_str(), "%ld/%ld", &s.shard, &s.shards);
+  if (parts != 2 || s.shard < 1 || s.shards < s.shard || options.shard != fmt::format("{}/{}", s.shard, s.shards)) {
+    return Status{Code::bad_parameter, fmt::format("--shard: expected I/N with 1 <= I <= N, not {}", quote(options.shard))};
+  }
+  return s;
+}
+
+}  // namespace norma::program

@@ -1,0 +1,22 @@
+// What a search for broken laws is told, by whichever command.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "norma/check.h"
+#include "norma/status.h"
+
+namespace norma::program {
+
+struct Search {
+  std::vector<std::string> laws, ops, dtypes;
+  std::uint64_t seed = 1;
+  std::string shard = "1/1";
+};
+void add_search(CLI::App& command, Search& options);
+Result<properties::Settings> settings_of(const Search& options);
+
+}  // namespace norma::program
