@@ -39,6 +39,8 @@ bool apply(std::string_view word, Arithmetic& a) {
     const char* end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(value.data() + 2, end, a.lanes);
     if (error != std::errc() || stop != end || a.lanes < 1 || a.lanes > 1 << 20) return false;
+  } else if (word == "threads") {
+    a.threads = true;
   } else if (key == "bitwise") {
     while (!value.empty()) {
       const std::string_view law = value.substr(0, value.find(','));
@@ -70,7 +72,8 @@ Result<Arithmetic> parse_arithmetic(std::string_view words) {
     bool known = false;
     if (colon == std::string_view::npos) {
       known = apply(word, all);
-    } else if (const std::optional<Op> op = op_named(word.substr(0, colon)); op && !word.substr(colon).starts_with(":bitwise=")) {
+    } else if (const std::optional<Op> op = op_named(word.substr(0, colon));
+               op && !word.substr(colon).starts_with(":bitwise=") && word.substr(colon) != ":threads") {
       if (all.of(*op).only != op) {
         Arithmetic other = all;
         other.only = op, other.others.clear();
@@ -103,6 +106,7 @@ std::string to_words(const Arithmetic& a) {
   std::string laws;
   for (const std::string& law : a.bitwise) laws += (laws.empty() ? "" : ",") + law;
   if (!laws.empty() && !a.only) add("bitwise", laws);
+  if (a.threads && !a.only) words += " threads";
   for (const Arithmetic& other : a.others) words += " " + to_words(other);
   return words;
 }

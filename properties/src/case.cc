@@ -228,6 +228,7 @@ std::string to_line(const Case& c) {
   if (want != "y") line += " want=" + want;
   if (c.placement.row_gap != 0) line += " gap=" + std::to_string(c.placement.row_gap);
   if (c.placement.offset != 0) line += " offset=" + std::to_string(c.placement.offset);
+  if (c.placement.threads != 0) line += " threads=" + std::to_string(c.placement.threads);
   if (c.salt != 0) line += " salt=" + std::to_string(c.salt);
   return line;
 }
@@ -277,6 +278,10 @@ Result<Case> parse_case(std::string_view line, std::int64_t most) {
       const auto v = number(0, 1 << 20);
       good = v.has_value();
       if (good) (key == "gap" ? c.placement.row_gap : c.placement.offset) = *v;
+    } else if (key == "threads") {
+      const auto v = number(1, 256);
+      good = v.has_value();
+      if (good) c.placement.threads = static_cast<int>(*v);
     } else if (key == "salt") {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), c.salt);
       good = error == std::errc() && end == value.data() + value.size();

@@ -144,7 +144,7 @@ Case make(Random& random, const Wish& wish) {
       c.spec.profile.variance = Estimator::unbiased;
     }
   }
-  if (wish.statistics) {
+  if (wish.statistics || (wish.maybe_statistics && one_in(random, 2))) {
     // Who updates running statistics often shows no others.
     if (c.spec.op != Op::batch_norm_training || one_in(random, 2)) {
       for (const Role role : {Role::mean, Role::rstd}) {

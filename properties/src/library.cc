@@ -114,6 +114,7 @@ void call(const norma_subject& subject, Control& c) {
   call.rstd = output(Role::rstd);
   call.running_mean = output(Role::running_mean);
   call.running_variance = output(Role::running_variance);
+  call.threads = c.threads;
   c.answer = subject.normalize(&call, c.message.data(), c.message.size());
 }
 
@@ -131,12 +132,13 @@ std::string introduced(const norma_subject& subject, const std::string& from, Co
 
 // What a subject that needs no loading answers, and who it is.
 Answer answer_of(const BuiltIn& subject) {
-  return [normalize = subject.normalize](Control& c) {
+  return [normalize = subject.normalize, threaded = subject.threaded](Control& c) {
     ByRole<ConstView> inputs;
     ByRole<View> outputs;
     views(c.inputs, inputs);
     views(c.results, outputs);
-    const Status status = normalize(c.spec, inputs, outputs);
+    const bool told = c.threads != 0 && threaded;
+    const Status status = told ? threaded(c.spec, inputs, outputs, c.threads) : normalize(c.spec, inputs, outputs);
     c.answer = status.ok() ? NORMA_OK : status.code == Code::bad_parameter ? NORMA_UNSUPPORTED : NORMA_ERROR;
     say(c.message, status.message);
   };

@@ -19,6 +19,7 @@ namespace {
 bool placement_matters(const Case& c) {
   Placement p = c.placement;
   if (info(c.spec.op).grouping == Grouping::trailing || c.x().shape.size() < 3) p.channels_last = false;
+  p.threads = 0;
   return !(p == Placement());
 }
 
@@ -106,6 +107,7 @@ class Program final : public Subject {
     if (p.momentum == Momentum::weight_of_old) f.metadata["momentum_of_old"] = "1";
     if (p.gain_offset) f.metadata["gain_offset"] = "1";
     if (p.cast_before_gain) f.metadata["cast_before_gain"] = "1";
+    if (c.placement.threads != 0) f.metadata["threads"] = std::to_string(c.placement.threads);
     std::string& want = f.metadata["want"];
     for (std::size_t r = 0; r < role_count; ++r) {
       if (c.outputs.contain(static_cast<Role>(r))) want += (want.empty() ? "" : ",") + std::string(role_names[r]);

@@ -217,6 +217,7 @@ Reply Caller::attempt(const Case& c, Blank blank, bool& suspicious) {
   shared.spec = c.spec;
   shared.spec.axis = axis_of(c.spec, c.x().shape.size());
   shared.spec.epsilon = c.spec.effective_epsilon();
+  shared.threads = c.placement.threads;
   shared.threw = false;
   shared.message = {};
   memory_->put(c, *outputs, blank, shared.inputs, shared.results);

@@ -18,6 +18,7 @@ namespace norma::properties {
 struct Control {
   Spec spec;
   Slots inputs, results;
+  int threads = 0;
   int answer = 0;      // of subject.h
   bool threw = false;  // instead of answering
   bool cut = false;    // its connection was gone when it wanted to answer

@@ -96,6 +96,12 @@ bool profile_fits(const Case& c, const Wish& wish) {
 }  // namespace
 
 bool fits(const Case& c, const Wish& wish) {
+  if (wish.maybe_statistics) {
+    Wish none = wish, all = wish;
+    none.maybe_statistics = all.maybe_statistics = false;
+    all.statistics = true;
+    return fits(c, none) || fits(c, all);
+  }
   static constexpr Format subjects[] = {Format::f16, Format::bf16, Format::f32, Format::f64};
   const auto one_of = [](const auto& list, const auto& value) {
     return std::find(std::begin(list), std::end(list), value) != std::end(list);

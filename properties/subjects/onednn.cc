@@ -4,6 +4,8 @@
 // x64/jit_uni_layer_normalization_kernels.cpp; batch normalization in ncsp_, nspc_ and ref_batch_normalization.cpp and, for channels last,
 // in x64/jit_uni_batch_normalization.cpp. The order of the sums depends on all of shape, layout, processor and threads: the depth declared
 // is that of a plain loop, which none of them exceeds.
+#include <dlfcn.h>
+
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +18,8 @@
 #include <vector>
 
 #include "norma/subject.h"
+
+#define PROFILE "compute=f32 accumulate=f32 algorithm=two_pass depth=n-1"
 
 namespace {
 
@@ -41,6 +45,17 @@ Device& device() {
 memory::data_type type_of(const norma_tensor& t) {
   require(t.format == NORMA_F32 || t.format == NORMA_BF16, "f32 and bf16 alone");
   return t.format == NORMA_F32 ? memory::data_type::f32 : memory::data_type::bf16;
+}
+
+// oneDNN takes as many threads as OpenMP says, both when a primitive is made and when it runs; 0: as many as before the first call. Says
+// how many, for keys; nothing for a oneDNN without OpenMP.
+std::string set_threads(int threads) {
+  static const auto most = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  static const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (most == nullptr || set == nullptr) return "";
+  static const int usual = most();
+  set(threads == 0 ? usual : threads);
+  return std::to_string(threads) + " ";
 }
 
 memory::desc vector_of(std::int64_t n) { return {{n}, memory::data_type::f32, memory::format_tag::a}; }
@@ -147,7 +162,7 @@ void run(const norma_call& call) {
   check(call);
   const memory::desc x = layout_of(call, *call.x), y = layout_of(call, *call.y);
   static std::map<std::string, Prepared> cache;
-  const std::string key = key_of(call, x, y);
+  const std::string key = set_threads(call.threads) + key_of(call, x, y);
   auto found = cache.find(key);
   if (found == cache.end()) {
     if (cache.size() >= 1000) cache.clear();
@@ -191,7 +206,6 @@ extern "C" const norma_subject* norma_get_subject() {
     const dnnl_version_t* v = dnnl_version();
     return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
   }();
-  static const norma_subject subject{NORMA_SUBJECT_VERSION, name.c_str(), "compute=f32 accumulate=f32 algorithm=two_pass depth=n-1",
-                                     normalize};
+  static const norma_subject subject{NORMA_SUBJECT_VERSION, name.c_str(), set_threads(0).empty() ? PROFILE : "threads " PROFILE, normalize};
   return &subject;
 }

@@ -9,7 +9,7 @@
 const ort = require('onnxruntime-node');
 const {modelOf, float, int} = require('./onnx.js');
 
-const PROFILE = 'algorithm=two_pass depth=n-1 layer_norm:algorithm=welford';
+const PROFILE = 'threads algorithm=two_pass depth=n-1 layer_norm:algorithm=welford';
 const TYPES = {F16: 'float16', F32: 'float32', F64: 'float64'};
 const ARRAYS = {F16: Uint16Array, F32: Float32Array, F64: Float64Array};
 const ONE = {F16: 0x3c00, F32: 1, F64: 1};
@@ -68,15 +68,15 @@ const OPS = {
 
 const sessions = new Map();
 
-async function sessionFor(model) {
-  const key = model.toString('latin1');
+async function sessionFor(model, threads) {
+  const key = `${threads} ${model.toString('latin1')}`;
   if (!sessions.has(key)) {
     if (sessions.size >= MOST_SESSIONS) {
       for (const old of sessions.values()) await old.release();
       sessions.clear();
     }
     try {
-      sessions.set(key, await ort.InferenceSession.create(model, {logSeverityLevel: 4}));
+      sessions.set(key, await ort.InferenceSession.create(model, {logSeverityLevel: 4, intraOpNumThreads: threads}));
     } catch (error) {
       if (/NOT_IMPLEMENTED|Could not find an implementation|INVALID_GRAPH|Type Error/.test(error.message)) {
         throw new Unsupported(error.message.split('\n')[0]);
@@ -135,7 +135,7 @@ async function normalize(call, tensors) {
   const outputs = kind.outputs.map((role) => [
     kind.all || call.want.includes(role) ? `${role}_out` : '', role === 'mean' || role === 'rstd' ? statistic : type]);
   while (outputs.at(-1)[0] === '') outputs.pop();
-  const session = await sessionFor(modelOf({...kind, attributes: kind.attributes(call), inputs, outputs}));
+  const session = await sessionFor(modelOf({...kind, attributes: kind.attributes(call), inputs, outputs}), call.threads);
   const results = await session.run(feeds);
   return Object.fromEntries(call.want.map((role) => {
     const {data, dims, type: got} = results[`${role}_out`];
@@ -159,6 +159,7 @@ async function answer(body) {
     reply = {name: `ONNX Runtime ${ort.env.versions.node}`, profile: PROFILE};
   } else {
     call.axis = Number(call.axis);
+    call.threads = Number(call.threads ?? 0); // 0: as many as it likes
     call.epsilon = hexFloat(call.epsilon);
     call.momentum = hexFloat(call.momentum);
     call.want = call.want.split(',');

@@ -41,7 +41,7 @@ def serve(name, profile, normalize):
 
 def numbers(call):
     call.update(epsilon=float.fromhex(call["epsilon"]), momentum=float.fromhex(call["momentum"]))
-    call.update(axis=int(call["axis"]), groups=int(call["groups"]), want=set(call["want"].split(",")))
+    call.update(threads=int(call.get("threads", 0)), axis=int(call["axis"]), groups=int(call["groups"]), want=set(call["want"].split(",")))
     return call
 
 

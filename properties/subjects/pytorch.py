@@ -16,7 +16,8 @@ from protocol import Unsupported
 
 FORMATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 DTYPES = {"f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
-PROFILE = "compute=x algorithm=welford depth=n-1 batch_norm_training:algorithm=two_pass instance_norm:algorithm=two_pass"
+PROFILE = "threads compute=x algorithm=welford depth=n-1 batch_norm_training:algorithm=two_pass instance_norm:algorithm=two_pass"
+THREADS = torch.get_num_threads()
 NAMES = {torch_type: name for name, torch_type in FORMATS.items()}
 # PyTorch's words for what it does not do by design.
 REFUSALS = ("not implemented for", "expected scalar type", "expect parameter to have scalar type", "mixed dtype", "Expected more than 1")
@@ -42,6 +43,7 @@ def normalize(call, tensors):
     if DTYPES[call["dtype"]] != tensors["x"][0]:
         raise Unsupported("y has the format of x")
     t = {role: to_torch(tensor) for role, tensor in tensors.items()}
+    torch.set_num_threads(call["threads"] or THREADS)
     try:
         outputs = OPS[call["op"]](call, t["x"], t.get("gamma"), t.get("beta"), t)
     except (RuntimeError, ValueError) as error:

@@ -25,7 +25,7 @@ class Direct final : public Subject {
 
 // The reference with its spec changed first: what most mistakes are.
 inline BuiltIn reference_with(std::string name, void (*change)(Spec&)) {
-  return {std::move(name), "", "algorithm=correctly_rounded bitwise=batch_independence,scale_invariance,alignment",
+  return {std::move(name), "", "algorithm=correctly_rounded bitwise=batch_independence,scale_invariance,alignment,threads threads",
           [change](const Spec& asked, const ByRole<ConstView>& given, const ByRole<View>& outputs) {
             Spec spec = asked;
             change(spec);

@@ -10,6 +10,7 @@
 
 #include "norma/check.h"
 #include "norma/harness.h"
+#include "norma/subject.h"
 
 namespace norma::properties {
 namespace {
@@ -55,6 +56,19 @@ TEST(Library, OneSentenceSaysWhyItCannotBeRun) {
     EXPECT_EQ(subject.status().message.find('\n'), std::string::npos);
   }
   std::puts("");
+}
+
+TEST(Library, IsToldHowManyThreadsToUse) {
+  static const norma_subject counts{NORMA_SUBJECT_VERSION, "counts", "threads",
+                                    [](const norma_call* call, char* message, std::size_t room) {
+                                      std::snprintf(message, room, "%d threads", static_cast<int>(call->threads));
+                                      return int{NORMA_ERROR};
+                                    }};
+  const Result<std::unique_ptr<Subject>> subject = start(counts, {});
+  ASSERT_TRUE(subject.ok()) << subject.status().message;
+  EXPECT_TRUE((*subject)->arithmetic().threads);
+  EXPECT_EQ((*subject)->run(*parse_case("layer_norm f32 x=f32[1,1]:3f800000 threads=3")).what, "3 threads");
+  EXPECT_EQ((*subject)->run(*parse_case("layer_norm f32 x=f32[1,1]:3f800000")).what, "0 threads");
 }
 
 TEST(Library, AnswersAreOfSubjectH) {

@@ -234,6 +234,18 @@ TEST(Program, PlacementDoesNotReachIt) {
   EXPECT_EQ((*subject)->run(*parse_case("layer_norm f32 x=f32[1,1]:3f800000 channels_last")).kind, Kind::misbehaved);  // reached
 }
 
+// A number of threads does; the reply shows the request's metadata where it says so.
+TEST(Program, IsToldHowManyThreadsToUse) {
+  const Result<std::unique_ptr<Subject>> subject =
+      start_program(take + "; " + frame(R"({"__metadata__":{"name":"liar","profile":"threads"}})") +
+                        "; head -c $(head -c 8 | od -An -tu8) | grep -ao '.threads.:.[0-9]*.' >&2; exit 7",
+                    {});
+  ASSERT_TRUE(subject.ok()) << subject.status().message;
+  EXPECT_TRUE((*subject)->arithmetic().threads);
+  EXPECT_EQ((*subject)->run(*parse_case("layer_norm f32 x=f32[1,1]:3f800000 threads=3")).what,
+            "exited with status 7; it said: \"threads\":\"3\"");
+}
+
 // Whoever starts a program and ends, however suddenly, takes along what its shell has started. So does the end of the subject.
 TEST(Program, NobodyIsLeftBehind) {
   const std::string file = ::testing::TempDir() + "norma_left_behind_" + std::to_string(getpid());

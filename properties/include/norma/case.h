@@ -12,12 +12,13 @@
 
 namespace norma::properties {
 
-// How the tensors of a call lie in memory. None of it may change a value.
+// How the tensors of a call lie in memory, and by how many threads it is done. None of it may change a value.
 struct Placement {
   bool channels_last = false;  // x, residual, sum and y, of the ops with a channel axis: channels contiguous
   std::int64_t row_gap = 0;    // elements between the end of a row (the last axis in memory) and the next one
   std::int64_t offset = 0;     // elements between a multiple of 64 bytes and the first one
   bool in_place = false;       // y where x is
+  int threads = 0;             // of a subject that can be told; 0 for as many as it likes
 
   friend bool operator==(const Placement&, const Placement&) = default;
 };

@@ -43,6 +43,7 @@ struct Wish {
   bool plain_profile = false;                  // every field of the profile as usual
   bool profiles = false;                       // some field of it not as usual, nearly always
   bool statistics = false;                     // mean, rstd and running statistics are asked for too; of these some or all
+  bool maybe_statistics = false;               // or so of every second case, for many subjects show none
   bool residual = false;                       // some x + residual
   bool mixed = false;                          // parameters of another format than x
   bool placements = false;                     // gaps, offsets, channels last

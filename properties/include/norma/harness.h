@@ -27,6 +27,7 @@ struct Arithmetic {
   Depth depth = Depth::sequential;
   std::int64_t lanes = 1;
   std::vector<std::string> bitwise;  // laws that hold to the bit by design
+  bool threads = false;              // it can be told how many threads to use
   std::optional<Op> only{};          // in `others`: of this op
   std::vector<Arithmetic> others{};  // of the ops that are computed in another way
 
@@ -78,6 +79,8 @@ struct BuiltIn {
   std::string words;  // its arithmetic, as in subject.h
   // A status with Code::bad_parameter says that it does not do this.
   std::function<Status(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs)> normalize;
+  // The same by so many threads, where its words say `threads` and that is another call.
+  std::function<Status(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, int threads)> threaded = {};
 };
 Result<std::unique_ptr<Subject>> start(const BuiltIn& subject, const Limits& limits);
 // The same of what a library would export, linked into this program.

@@ -19,6 +19,7 @@ struct Mutant {
   std::string_view report;  // where somebody was bitten by it
   std::string_view law;     // that means it
   Status (*normalize)(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs);
+  Status (*threaded)(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, int threads) = nullptr;
 };
 [[nodiscard]] std::span<const Mutant> mutants();
 // It declares the arithmetic of the honest kernel that it is made of.

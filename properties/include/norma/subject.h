@@ -80,6 +80,8 @@ struct norma_call {
   const struct norma_tensor* rstd;             /* 1/sqrt(variance + epsilon), the same shape */
   const struct norma_tensor* running_mean;     /* batch_norm_training: read, updated, written; [channels] */
   const struct norma_tensor* running_variance; /* the same */
+
+  int32_t threads; /* how many to compute with, of a subject whose profile says `threads`; 0: as many as it likes */
 };
 
 struct norma_subject {
@@ -92,7 +94,8 @@ struct norma_subject {
    * accumulate=f16|bf16|f32|f64   what sums are kept in
    * algorithm=two_pass|single_pass|welford|correctly_rounded
    * depth=n-1|n/LANES|pairwise    roundings between an element and its finished sum: a loop, LANES partial sums, or halving
-   * bitwise=LAW,LAW,...           laws that hold to the bit here by design: batch_independence, scale_invariance, alignment
+   * bitwise=LAW,LAW,...           laws that hold to the bit here by design: batch_independence, scale_invariance, alignment, threads
+   * threads                       the call's number of threads is looked at
    * OP:compute=... and so on      of that op alone, after the words for all: batch_norm_training:algorithm=two_pass
    */
   const char* profile;

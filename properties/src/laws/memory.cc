@@ -40,6 +40,22 @@ Outcome deterministic(Trial& t) {
   const ByRole<Tensor> a = t.run(t.base), b = t.run(t.base);
   return first_difference(y_of(b), y_of(a), "the first time").value_or(holds());
 }
+Outcome threads(Trial& t) {
+  if (!t.arithmetic().threads) {
+    throw Trial::Unanswered{t.base, {Reply::Kind::unsupported, "its profile does not say that it can be told how many threads to use", {}}};
+  }
+  const auto with = [&](int count) {
+    Case c = t.base;
+    c.placement.threads = count;
+    return t.run(c);
+  };
+  const ByRole<Tensor> one = with(1);
+  for (const int count : {2, 3, 8}) {
+    if (std::optional<Outcome> other = first_difference(y_of(one), y_of(with(count)), "by " + std::to_string(count) + " threads"))
+      return *other;
+  }
+  return holds();
+}
 // The search for those who write beside tensors: each of them against either wall.
 Outcome walls(Trial& t) {
   Case c = t.base;
@@ -50,7 +66,7 @@ Outcome walls(Trial& t) {
   return holds();
 }
 
-Wish any_shape() { return {.tame = true, .statistics = true}; }
+Wish any_shape() { return {.tame = true, .maybe_statistics = true}; }
 Wish with_channels() {
   return {.ops = {Op::batch_norm_training, Op::batch_norm_inference, Op::group_norm, Op::instance_norm}, .tame = true};
 }
@@ -68,6 +84,8 @@ constexpr Law table[] = {
      [] { return Wish{.tame = true}; }, alignment},
     {"alignment_in_bound", "memory_contract", "a tensor may start anywhere", Severity::must, false, [] { return Wish{.tame = true}; },
      alignment_in_bound, "it names the address as what is wrong, of those who do not declare alignment to the bit"},
+    {"threads", "memory_contract", "the number of threads does not show, to the bit", Severity::should, true,
+     [] { return Wish{.tame = true, .most_rows = 96, .most_n = 1000}; }, threads},
     {"deterministic", "memory_contract", "the same call gives the same bits", Severity::must, false, any_shape, deterministic,
      "two equal calls: no change of the case excuses it"},
 };

@@ -146,6 +146,10 @@ struct OrderDependsOnAddress : Kernel<T> {
   }
 };
 
+Status sums_by_thread(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, int threads) {
+  return run<Kernel>({spec, inputs, outputs}, {.lanes = std::bit_floor(static_cast<std::size_t>(threads))});
+}
+
 template <class T>
 struct OrderDependsOnSign : Kernel<T> {
   using Kernel<T>::Kernel;
@@ -202,6 +206,7 @@ constexpr Mutant table[] = {
      "order_preserved", faulty<TailDivides>},
     {"order-depends-on-address", "partial sums where x does not start at a multiple of 64 bytes", "", "", "alignment",
      faulty<OrderDependsOnAddress>},
+    {"order-depends-on-threads", "every thread sums its part of a row", "", "", "threads", faulty<Kernel>, sums_by_thread},
 };
 
 }  // namespace

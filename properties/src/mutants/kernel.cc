@@ -249,7 +249,7 @@ Status honest(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<Vi
 
 const std::vector<BuiltIn>& honest_kernels() {
   using enum Arithmetic::Algorithm;
-  static const std::string by_design = " bitwise=batch_independence,alignment,scale_invariance";
+  static const std::string by_design = " bitwise=batch_independence,alignment,scale_invariance,threads threads";
   // `compute` and `accumulate` are not among the words: f32, and f64 for f64.
   static const std::vector<BuiltIn> kernels{
       {"plain", "two passes, one loop a sum", "algorithm=two_pass depth=n-1" + by_design, honest<two_pass, 1>},

@@ -19,7 +19,8 @@ std::span<const Mutant> mutants() {
 }
 
 BuiltIn built_in(const Mutant& mutant) {
-  return {"mutant:" + std::string(mutant.name), std::string(mutant.fault), honest_kernels().front().words, mutant.normalize};
+  return {"mutant:" + std::string(mutant.name), std::string(mutant.fault), honest_kernels().front().words, mutant.normalize,
+          mutant.threaded};
 }
 
 }  // namespace norma::properties

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "norma/check.h"
 #include "norma/mutants.h"
@@ -21,6 +22,14 @@ using properties::BuiltIn;
 
 Status by_reference(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
   return compute(spec, properties::with_running(inputs, outputs), outputs);
+}
+
+// oneTBB's threads are kept from call to call, in a process that does nothing else.
+template <simd::Accuracy accuracy>
+Status by_simd_threads(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, int threads) {
+  static std::map<int, Threads> all;
+  Threads& executor = all.try_emplace(threads, static_cast<std::size_t>(threads)).first->second;
+  return produce(spec, Mode::nearest_even, properties::with_running(inputs, outputs), outputs, {accuracy, &executor, nullptr});
 }
 
 template <simd::Accuracy accuracy>
@@ -89,7 +98,7 @@ Shipped found(const Script& script) {
   return shipped;
 }
 
-constexpr std::string_view by_design = "bitwise=batch_independence,scale_invariance,alignment";
+constexpr std::string_view by_design = "bitwise=batch_independence,scale_invariance,alignment,threads threads";
 
 }  // namespace
 
@@ -98,9 +107,9 @@ const std::vector<BuiltIn>& built_in_subjects() {
     std::vector<BuiltIn> all{
         {"reference", "norma::compute: integers", fmt::format("algorithm=correctly_rounded {}", by_design), by_reference},
         {"simd", "norma::simd, correctly rounded", fmt::format("algorithm=correctly_rounded {}", by_design),
-         by_simd<simd::Accuracy::correctly_rounded>},
-        {"simd_fast", "norma::simd, fast", "compute=f32 algorithm=two_pass depth=n-1 bitwise=batch_independence,alignment",
-         by_simd<simd::Accuracy::fast>},
+         by_simd<simd::Accuracy::correctly_rounded>, by_simd_threads<simd::Accuracy::correctly_rounded>},
+        {"simd_fast", "norma::simd, fast", "compute=f32 algorithm=two_pass depth=n-1 bitwise=batch_independence,alignment,threads threads",
+         by_simd<simd::Accuracy::fast>, by_simd_threads<simd::Accuracy::fast>},
     };
     all.insert(all.end(), properties::honest_kernels().begin(), properties::honest_kernels().end());
     return all;
