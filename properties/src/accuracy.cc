@@ -12,11 +12,14 @@ namespace {
 // Laws are in one table: the order of its rows is that of their addresses.
 bool before(const Source& a, const Source& b) { return a.law == b.law ? a.number < b.number : std::less<const Law*>()(a.law, b.law); }
 
+// An error as a part of its bound; none of what is right, or of which nothing is promised.
+double margin_of(const Element& e, bool same) { return same || std::isinf(e.bound) ? 0 : e.distance / e.bound; }
+
 Extreme extreme(double value, const Case& c, const Tensor& y, const Element& e, std::int64_t i, const Source& source) {
   const bool same = same_number(c.format, bits_at(y, i), e.rounded);
   return {value,      source,
           to_line(c), show(y, i) + ", exactly " + to_shortest(c.format, e.rounded) + " (" + to_hex(c.format, e.rounded) + ")",
-          e.error,    same ? 0 : e.distance / e.bound,
+          e.error,    margin_of(e, same),
           e.condition};
 }
 
@@ -70,7 +73,7 @@ void Accuracy::see(const Case& c, const Truth& truth, const Tensor& y, const Dep
     seen.within += within_bound(e, c.format, bits);
     const int bin = same ? 0 : std::isinf(e.error) ? 23 : std::clamp(static_cast<int>(std::ceil(std::log2(e.error))) + 2, 1, 23);
     histogram[static_cast<std::size_t>(bin)] += 1;
-    Condition one{1, same && std::isinf(e.error) ? 0 : e.error, same || std::isinf(e.bound) ? 0 : e.distance / e.bound, 0, 0};
+    Condition one{1, same && std::isinf(e.error) ? 0 : e.error, margin_of(e, same), 0, 0};
     if (!same && one.ulp > seen.ulp.value) seen.ulp.value = one.ulp, worst_ulp = at;
     if (one.margin > seen.margin.value) seen.margin.value = one.margin, worst_margin = at;
     if (const double unit = ulp_at(e.size, c.format); e.size != 0) one.error = e.distance / unit, one.bound = e.bound / unit;

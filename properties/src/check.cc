@@ -17,11 +17,6 @@ std::vector<Law> all_laws() {
   return all;
 }
 
-std::string_view word(Reply::Kind kind) {
-  static constexpr std::string_view words[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved", "lost"};
-  return words[static_cast<std::size_t>(kind)];
-}
-
 // A law's own stream of cases: the same alone, among all, and beside laws to come. FNV-1a.
 std::uint64_t stream_of(const Law& law) {
   std::uint64_t hash = 0xcbf29ce484222325;
@@ -56,7 +51,8 @@ Verdict verdict_of(Subject& subject, const Law& law, const Case& c, Accuracy* ac
     return {law.check(trial)};
   } catch (const Trial::Unanswered& u) {
     const bool own = u.reply.kind == Reply::Kind::unsupported;
-    return {broken(own ? u.reply.what : std::string(word(u.reply.kind)) + ": " + u.reply.what), u.reply.kind};
+    return {broken(own ? u.reply.what : std::string(reply_words[static_cast<std::size_t>(u.reply.kind)]) + ": " + u.reply.what),
+            u.reply.kind};
   }
 }
 
@@ -65,6 +61,11 @@ constexpr std::int64_t hangs_of_a_law = 3;        // after which another one say
 constexpr std::int64_t hangs_in_all = 30;         // a minute, as long as an honest subject takes
 constexpr std::int64_t hangs_of_the_dead = 2;     // that has computed nothing yet
 constexpr std::int64_t crashes_of_the_dead = 10;  // a crash costs a start, which is soon done for most
+
+// Whatever the law, no subject may do this.
+bool is_a_crime(Reply::Kind reply) {
+  return reply == Reply::Kind::crashed || reply == Reply::Kind::hung || reply == Reply::Kind::misbehaved;
+}
 
 bool counts(const Verdict& v) {
   return v.outcome.kind == Outcome::Kind::broken && v.reply != Reply::Kind::unsupported && v.reply != Reply::Kind::lost;
@@ -237,6 +238,7 @@ Report check(Subject& given, const Settings& settings) {
     LawReport& r = report.laws.emplace_back();
     r.law = &law;
     r.severity = law.severity_for(subject.arithmetic());
+    if (!report.ended.empty()) continue;
     struct Failure {
       rc::Shrinkable<Case> from;
       Verdict verdict;
@@ -264,6 +266,7 @@ Report check(Subject& given, const Settings& settings) {
         } else {
           ++(v.outcome.range ? r.ranged : r.broken);
           hangs += v.reply == Reply::Kind::hung;
+          if (is_a_crime(v.reply)) r.severity = Severity::must;
           std::optional<Failure>& one = v.outcome.range ? first_ranged : first;
           if (!one) one = {generated, v, i};
         }
@@ -281,7 +284,6 @@ Report check(Subject& given, const Settings& settings) {
     if (first_ranged) r.first_ranged = finding(*first_ranged);
     if (hangs == hangs_of_a_law) r.first->what += "; gave up after " + std::to_string(hangs) + " hangs";
     report.ended = subject.hopeless();
-    if (!report.ended.empty()) break;
   }
   return report;
 }
@@ -311,7 +313,12 @@ std::vector<Hunt> hunt(std::span<Subject* const> subjects, Subject& honest, cons
 
 Finding replay(Subject& subject, const Law& law, const Case& c) {
   const Verdict v = verdict_of(subject, law, c, nullptr);
-  return {c, c, v.outcome.kind == Outcome::Kind::broken ? v.outcome.what : "", v.reply, 0};
+  const Outcome::Kind kind = v.outcome.kind;
+  return {c, c, kind == Outcome::Kind::broken ? v.outcome.what : "", v.reply, 0, kind == Outcome::Kind::vacuous};
+}
+
+bool can_be_asked(const Law& law, const Case& c) {
+  return law.check == laws().front().check /* agrees_with_reference */ || fits(c, law.wish());
 }
 
 std::string replay_command(std::string_view subject, const Law& law, std::string_view line) {
@@ -342,8 +349,10 @@ Answers ask(Watched& subject, std::span<const Question> questions, const Case& c
     if (std::find(asked.begin(), asked.end(), law->check) != asked.end() || !fits(c, wish)) continue;
     asked.push_back(law->check);
     const Verdict v = verdict_of(subject, *law, c, nullptr);
+    if (v.reply == Reply::Kind::lost) break;
     if (v.outcome.kind == Outcome::Kind::vacuous) continue;
-    if (counts(v) && (how.strict || (law->severity_for(subject.arithmetic()) == Severity::must && !v.outcome.range))) {
+    const bool must = is_a_crime(v.reply) || (law->severity_for(subject.arithmetic()) == Severity::must && !v.outcome.range);
+    if (counts(v) && (how.strict || must)) {
       answers.broken =
           Broken{law, how.shrink ? shrunk(subject, *law, shrinkable(c, wish), v, 0) : Finding{c, c, v.outcome.what, v.reply, 0}};
       break;

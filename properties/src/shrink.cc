@@ -66,6 +66,15 @@ bool same(const Case& a, const Case& b) {
   return all;
 }
 
+Roles without_sum(const Roles& outputs) {
+  Roles others{};
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    if (role != Role::sum && outputs.contain(role)) others = others | Roles{role};
+  }
+  return others;
+}
+
 // A way to make a case smaller, where there is one. Cases are made one at a time: there are hundreds, and one may be large.
 using Step = std::function<std::optional<Case>(const Case&)>;
 
@@ -121,8 +130,9 @@ std::vector<Step> steps(const Case& c, const Wish& wish) {
   without([](Case& s) { s.spec.profile.cast_before_gain = false; });
   without([](Case& s) {
     s.inputs[Role::residual].reset();
-    if (s.outputs.contain(Role::sum)) s.outputs = Roles{Role::y};
+    s.outputs = without_sum(s.outputs);
   });
+  without([](Case& s) { s.spec.momentum = Spec().momentum; });
   if (c.spec.epsilon != 1.0) {
     without([](Case& s) { s.spec.epsilon = 1.0; });
     without([](Case& s) { s.spec.epsilon = 1e-5; });
@@ -130,13 +140,14 @@ std::vector<Step> steps(const Case& c, const Wish& wish) {
   without([](Case& s) { s.salt = 0; });
   without([](Case& s) { s.salt /= 2; });
   // Numbers: all at once, then fewer at a time.
-  for (const Role role : {Role::gamma, Role::beta, Role::x, Role::residual, Role::mean, Role::variance}) {
+  for (const Role role :
+       {Role::gamma, Role::beta, Role::x, Role::residual, Role::mean, Role::variance, Role::running_mean, Role::running_variance}) {
     if (!c.inputs[role]) continue;
     const std::int64_t n = size_of(*c.inputs[role]);
     for (std::int64_t width = n, parts = 1; width >= 1 && parts <= 16; width = width == 1 ? 0 : (width + 1) / 2, parts *= 2) {
       for (std::int64_t begin = 0; begin < n; begin += width) {
         const std::int64_t end = std::min(n, begin + width);
-        const bool one = role == Role::gamma || role == Role::variance;
+        const bool one = role == Role::gamma || role == Role::variance || role == Role::running_variance;
         all.push_back(rewriting(
             role, begin, end, one ? +[](double) { return 1.0; } : +[](double) { return 0.0; }));
         all.push_back(rewriting(role, begin, end, [](double v) { return std::fabs(v) < 0x1p40 ? std::trunc(v) : v; }));

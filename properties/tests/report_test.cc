@@ -66,7 +66,7 @@ TEST_F(Reports, WhatDoesNotBelongTogetherIsRefused) {
       {run + " --strict", "strict is true, not false"},
       {run + " --op layer_norm", "ops is [\"layer_norm\"], not []"},
       {run + " --dtype f32", "dtypes is [\"f32\"], not []"},
-      {"reference --cases 4 --law mean_zero", "laws is must mean_zero, not must mean_zero, must flat_row_is_beta"},
+      {"reference --cases 4 --law mean_zero", "laws is mean_zero, not mean_zero, flat_row_is_beta"},
   };
   for (const auto& [other, words] : others) {
     checked(other + " --shard 2/2", "other.json");
@@ -310,6 +310,13 @@ TEST_F(Reports, WaiversAreReadWithSuspicion) {
   EXPECT_EQ(norma("check simd --cases 2 --law mean_zero --waivers w.json").status, 0);
 }
 
+// What tested nothing does not hold.
+TEST_F(Reports, SayThatNothingWasTested) {
+  const Outcome o = norma("check " NORMA_EXAMPLE_C " --law mean_zero --dtype f16 --cases 5 --junit report.xml");
+  EXPECT_EQ(o.status, 1) << o.out << o.err;
+  EXPECT_NE(o.out.find("UNTESTED: 0 laws hold, 1 not supported by the subject"), std::string::npos) << o.out;
+}
+
 // A subject that greets and dies: every form says that the search ended, and why.
 TEST_F(Reports, SayWhyASearchEndedEarly) {
   put("mute.py", R"(import sys
@@ -330,6 +337,7 @@ sys.exit(5))");
   EXPECT_NE(contents(at("page.html")).find("ended early: " + why), std::string::npos);
   EXPECT_NE(norma(run + " --markdown").out.find("ended early: " + why), std::string::npos);
   put("mute.json", o.out);
+  EXPECT_EQ(j["laws"].size(), ordered_json::parse(norma("check reference --cases 1 --json").out)["laws"].size());
   const Outcome merged = norma("report merge mute.json");
   EXPECT_EQ(merged.status, 1);
   EXPECT_NE(merged.out.find("ended early: " + why), std::string::npos) << merged.out << merged.err;

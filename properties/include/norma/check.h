@@ -33,13 +33,14 @@ struct Finding {
   std::string what;                     // of the smallest
   Reply::Kind reply = Reply::Kind::ok;  // other than ok: the subject did not answer this call, which may not be the case's own
   std::int64_t number = 0;              // of the original among the cases of its law
+  bool vacuous = false;                 // of a replay: the case says nothing of the law
 };
 
 struct LawReport {
   const Law* law = nullptr;
   Severity severity = Severity::must;
   std::int64_t held = 0, vacuous = 0, unsupported = 0;
-  std::int64_t broken = 0;  // in the law's severity
+  std::int64_t broken = 0;  // in the law's severity, or in that of one of them who crashed, hung or misbehaved, which is `must`
   std::int64_t ranged = 0;  // broken where the standard model does not apply: `should`
   std::optional<Finding> first, first_ranged;
   std::map<std::string, std::int64_t> families;
@@ -91,7 +92,9 @@ struct Hunt {
 // who give the same answers. Each is asked what it would be asked alone, and so found by the same case. Progress is by subjects and cases.
 [[nodiscard]] std::vector<Hunt> hunt(std::span<Subject* const> subjects, Subject& honest, const Law& law, const Settings& settings);
 
-// One case through one law. `what` says what is wrong; empty where the law holds.
+// Whether a law can be asked of a case: one of its own, or any where all that it looks at are the bounds.
+[[nodiscard]] bool can_be_asked(const Law& law, const Case& c);
+// One such case through one law. `what` says what is wrong; empty where the law holds, or the case is vacuous.
 Finding replay(Subject& subject, const Law& law, const Case& c);
 // The command that does it with the line of a case; `subject` as the user names it.
 [[nodiscard]] std::string replay_command(std::string_view subject, const Law& law, std::string_view line);

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -48,6 +50,7 @@ class FuzzTarget {
     const pid_t child = fork();
     if (child < 0) die("no process for the fuzzer");
     if (child > 0) watch(child);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     Result<std::unique_ptr<Subject>> subject = here_();
     if (!subject.ok()) die(subject.status().message);
     subject_ = std::move(*subject);
@@ -97,12 +100,13 @@ class FuzzTarget {
     std::signal(SIGINT, SIG_IGN);  // the fuzzer hears it as well, and ends
     int status = 0;
     while (waitpid(child, &status, 0) < 0) {
+      if (errno != EINTR) die("nobody tells how the fuzzer ended");
     }
     constexpr int interrupted = 72;  // libFuzzer's word for it
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == 0 || code == interrupted) _exit(0);
     const Result<Case> c = case_of({last_->line, last_->size});
-    if (!c.ok()) _exit(code == -1 ? 1 : code);  // libFuzzer has said why
+    if (!c.ok()) _exit(1);  // libFuzzer has said why
     Result<std::unique_ptr<Subject>> subject = behind_wall_();
     if (!subject.ok()) die(subject.status().message);
     Watched watched(**subject);

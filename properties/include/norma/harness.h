@@ -63,6 +63,9 @@ class Subject {
   virtual Reply run(const Case& c) = 0;
 };
 
+// Of every kind.
+inline constexpr std::string_view reply_words[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved", "lost"};
+
 struct Limits {
   std::chrono::milliseconds time{2000};       // a call
   std::size_t memory = std::size_t{4} << 30;  // address space beyond what the harness itself takes; 0 for none

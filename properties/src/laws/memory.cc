@@ -40,10 +40,17 @@ Outcome deterministic(Trial& t) {
   const ByRole<Tensor> a = t.run(t.base), b = t.run(t.base);
   return first_difference(y_of(b), y_of(a), "the first time").value_or(holds());
 }
+void ask_for_threads(const Trial& t) {
+  if (t.arithmetic().threads) return;
+  throw Trial::Unanswered{t.base, {Reply::Kind::unsupported, "its profile does not say that it can be told how many threads to use", {}}};
+}
+Outcome threads_in_bound(Trial& t) {
+  ask_for_threads(t);
+  const auto count = static_cast<int>(2 + t.random.next() % 7);
+  return placed(t, "", false, [&](Placement& p) { p.threads = count; });
+}
 Outcome threads(Trial& t) {
-  if (!t.arithmetic().threads) {
-    throw Trial::Unanswered{t.base, {Reply::Kind::unsupported, "its profile does not say that it can be told how many threads to use", {}}};
-  }
+  ask_for_threads(t);
   const auto with = [&](int count) {
     Case c = t.base;
     c.placement.threads = count;
@@ -86,6 +93,9 @@ constexpr Law table[] = {
      alignment_in_bound, "it names the address as what is wrong, of those who do not declare alignment to the bit"},
     {"threads", "memory_contract", "the number of threads does not show, to the bit", Severity::should, true,
      [] { return Wish{.tame = true, .most_rows = 96, .most_n = 1000}; }, threads},
+    {"threads_in_bound", "memory_contract", "any number of threads may do it", Severity::must, false,
+     [] { return Wish{.tame = true, .most_rows = 96, .most_n = 1000}; }, threads_in_bound,
+     "it names the number of threads as what is wrong, of those who do not declare threads to the bit"},
     {"deterministic", "memory_contract", "the same call gives the same bits", Severity::must, false, any_shape, deterministic,
      "two equal calls: no change of the case excuses it"},
 };

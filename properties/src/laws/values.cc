@@ -20,7 +20,7 @@ Outcome agrees(Trial& t, std::initializer_list<Role> roles) {
 Outcome agrees_with_reference(Trial& t) { return agrees(t, {Role::y, Role::sum}); }
 Outcome auxiliary_outputs(Trial& t) {
   const Roles asked = t.base.outputs;
-  return asked.contain(Role::mean) || asked.contain(Role::rstd) ? agrees(t, {Role::mean, Role::rstd}) : vacuous();
+  return asked.contain(Role::mean) || asked.contain(Role::rstd) ? agrees(t, {Role::mean, Role::rstd, Role::y}) : vacuous();
 }
 Outcome running_update(Trial& t) { return agrees(t, {Role::running_mean, Role::running_variance, Role::y}); }
 

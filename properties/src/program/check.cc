@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "matrix.h"
+#include "norma/fuzz.h"
 #include "program.h"
 #include "report.h"
 #include "search.h"
@@ -44,22 +45,32 @@ Status check_together(const Options& options) {
   if (options.subject == "mutant:all") {
     return only("mutant:all", {"--law", "--op", "--dtype", "--cases", "--seed", "--seeds", "--time", "--json"});
   }
-  if (!options.one_case.empty()) {
+  const auto given = [&](std::string_view name) {
+    return std::find(options.given.begin(), options.given.end(), name) != options.given.end();
+  };
+  if (given("--case")) {
     if (options.laws.empty()) return {Code::bad_parameter, "--case: expected one --law or more to hold it against"};
     return only("--case", {"--case", "--law", "--time"});
   }
-  const bool seeds = std::find(options.given.begin(), options.given.end(), "--seeds") != options.given.end();
-  return seeds ? Status{Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"} : Status{};
+  return given("--seeds") ? Status{Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"} : Status{};
 }
 
 int replay(properties::Subject& subject, const Options& options, const properties::Settings& settings) {
   const Result<properties::Case> c = properties::parse_case(options.one_case);
   if (!c.ok()) return fail({c.status().code, "--" + c.status().message});
   int status = holds;
+  std::vector<const Law*> laws;
   for (const Law& law : properties::laws()) {
     if (std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
-    const properties::Finding f = properties::replay(subject, law, *c);
-    fmt::print("{}: {}\n", law.slug, f.what.empty() ? "holds" : f.what);
+    if (!properties::can_be_asked(law, *c)) {
+      return fail(
+          {Code::bad_parameter, fmt::format("--case: {} cannot be asked of it: expected a case as norma check makes them", law.slug)});
+    }
+    laws.push_back(&law);
+  }
+  for (const Law* law : laws) {
+    const properties::Finding f = properties::replay(subject, *law, *c);
+    fmt::print("{}: {}\n", law->slug, f.vacuous ? "says nothing of it" : f.what.empty() ? "holds" : f.what);
     if (f.reply == properties::Reply::Kind::lost) return subject_error;
     if (!f.what.empty() && f.reply != properties::Reply::Kind::unsupported) status = violated;
   }
@@ -75,10 +86,17 @@ int run(const Options& options) {
   Result<std::vector<Waiver>> waivers = options.waivers.empty() ? std::vector<Waiver>{} : read_waivers(options.waivers, options.subject);
   if (!waivers.ok()) return fail(waivers.status());
   const properties::Limits limits = limits_of(options.seconds);
+  if (properties::questions(*settings).empty()) {
+    return fail({Code::bad_parameter, "--law, --op, --dtype: together they leave no law to ask about"});
+  }
+  if (settings->shards > settings->cases) {
+    return fail({Code::bad_parameter, fmt::format("--shard: expected no more shares than the {} cases of a law", settings->cases)});
+  }
   if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.to.json);
   const Started started = start_or_fail(options.subject, limits);
   if (!started.subject) return started.status;
-  if (!options.one_case.empty()) return replay(*started.subject, options, *settings);
+  if (std::find(options.given.begin(), options.given.end(), "--case") != options.given.end())
+    return replay(*started.subject, options, *settings);
 
   const auto laws = static_cast<std::int64_t>(settings->laws.empty() ? properties::laws().size() : settings->laws.size());
   Progress progress("checking", std::max<std::int64_t>(1, laws * (settings->cases / settings->shards)));

@@ -79,8 +79,9 @@ Result<Corpus> read_corpus(const std::string& path, const std::vector<Question>&
   Corpus corpus;
   corpus.files = paths.size();
   for (const fs::path& file : paths) {
-    const Result<std::string> line = contents(file);
+    Result<std::string> line = contents(file);
     if (!line.ok()) return line.status();
+    line->erase(line->find_last_not_of(" \r\n") + 1);  // as editors end it
     Result<Case> c = properties::case_of(*line);
     const auto fits = [&](const Question& q) { return properties::fits(*c, q.wish); };
     if (c.ok() && std::any_of(questions.begin(), questions.end(), fits)) corpus.cases.push_back(std::move(*c));
@@ -106,8 +107,8 @@ int run_libfuzzer(const Options& options) {
   std::vector<std::string> words{options.subject,
                                  options.cases != 0 ? fmt::format("-runs={}", options.cases)
                                                     : fmt::format("-max_total_time={:.0f}", std::max(1.0, options.minutes * 60)),
-                                 fmt::format("-seed={}", options.seed % 0xffffffff),
-                                 "-max_len=262144",  // lines are text
+                                 fmt::format("-seed={}", options.seed % 0xfffffffe + 1),  // 0 would be any
+                                 "-max_len=262144",                                       // lines are text
                                  "-len_control=0",
                                  "-timeout=60",
                                  "-print_final_stats=1"};
@@ -142,7 +143,7 @@ int run(const Options& options) {
 
   const auto start = std::chrono::steady_clock::now();
   const auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>(options.minutes * 60'000));
-  Progress progress("fuzzing", most);
+  Progress progress("fuzzing", options.cases != 0 ? std::max<std::int64_t>(1, options.cases / settings->shards) : most);
   std::vector<Question> questions = all;
   properties::Answers sum;
   std::int64_t cases = 0, found = 0, elapsed = 0;
@@ -152,7 +153,7 @@ int run(const Options& options) {
        i += settings->shards) {
     const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
     if (options.cases == 0 && now >= most) break;
-    progress.advance(now - elapsed);
+    progress.advance(options.cases != 0 ? 1 : now - elapsed);
     elapsed = now;
     const Case c = properties::searched(static_cast<std::uint64_t>(i), options.seed, corpus->cases, all);
     ++cases;

@@ -25,6 +25,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "norma/fuzz.h"
 #include "norma/mutants.h"
 #include "program.h"
 
@@ -345,10 +346,7 @@ bool hunt_all(const Matrix& m, const Settings& settings, const properties::Limit
 
 int print_matrix(const Settings& settings, std::int64_t seeds, const properties::Limits& limits, bool json) {
   Matrix m;
-  for (const Law& law : properties::laws()) {
-    if (settings.laws.empty() || std::find(settings.laws.begin(), settings.laws.end(), law.slug) != settings.laws.end())
-      m.laws.push_back(&law);
-  }
+  for (const properties::Question& question : properties::questions(settings)) m.laws.push_back(question.law);
   for (const Mutant& mutant : properties::mutants()) {
     const auto meant = std::find_if(m.laws.begin(), m.laws.end(), [&](const Law* law) { return law->slug == mutant.law; });
     if (meant == m.laws.end()) continue;

@@ -30,7 +30,7 @@ const Waiver* waiver_of(const CheckReport& report, const LawReport& r) {
 State state_of(const CheckReport& report, const LawReport& r) {
   const bool waived = waiver_of(report, r) != nullptr;
   if (r.broken + r.ranged != 0) return waived ? State::waived : State::broken;
-  if (r.starved()) return State::untested;
+  if (r.starved() || (r.tested() == 0 && r.unsupported == 0)) return State::untested;
   if (r.tested() == 0) return State::unsupported;
   // What a share of the cases does not break, another one may.
   return waived && report.report.settings.shards == 1 ? State::stale : State::holds;
@@ -50,7 +50,10 @@ bool fails(const CheckReport& report, const LawReport& r) {
 
 bool fails(const CheckReport& report) {
   const std::vector<LawReport>& laws = report.report.laws;
-  return laws.empty() || std::any_of(laws.begin(), laws.end(), [&](const LawReport& r) { return fails(report, r); });
+  const bool tested = std::any_of(laws.begin(), laws.end(), [](const LawReport& r) { return r.tested() != 0; });
+  // Where the search ended early that is the reason, and an exit status of its own.
+  return (!tested && report.report.ended.empty()) ||
+         std::any_of(laws.begin(), laws.end(), [&](const LawReport& r) { return fails(report, r); });
 }
 
 std::string verdict(const CheckReport& report, const LawReport& r) {
@@ -62,6 +65,7 @@ std::string verdict(const CheckReport& report, const LawReport& r) {
     case State::unsupported:
       return "unsupported";
     case State::untested:
+      if (r.tested() + r.vacuous == 0) return "not asked";
       return fmt::format("tested {}: {} cases say nothing", r.tested(), r.vacuous);
     case State::waived:
       return fmt::format("waived: {} ({})", waiver_of(report, r)->reason, text);
@@ -120,7 +124,8 @@ std::string headline(const CheckReport& report) {
         break;
     }
   }
-  std::string text = fmt::format("{}: {} {}", fails(report) ? "VIOLATED" : "holds", held, held == 1 ? "law holds" : "laws hold");
+  std::string text = fmt::format("{}: {} {}", fails(report) ? (broken + should + stale + untested == 0 ? "UNTESTED" : "VIOLATED") : "holds",
+                                 held, held == 1 ? "law holds" : "laws hold");
   if (broken != 0) text += fmt::format(", {} must-law{} broken", broken, broken == 1 ? "" : "s");
   if (should != 0) text += fmt::format(", {} should-law{} broken", should, should == 1 ? "" : "s");
   if (waived != 0) text += fmt::format(", {} waived", waived);
@@ -157,6 +162,12 @@ std::string escaped(std::string_view text) {
 
 namespace {
 
+// The command, where a person can use it.
+std::string short_command(const CheckReport& report, const properties::Law& law, const properties::Case& c) {
+  const std::string line = command(report, law, properties::to_line(c));
+  return line.size() < longest_line ? line : fmt::format("(a case of {} elements: --json has it)", c.elements());
+}
+
 std::string accuracy_line(const properties::Accuracy& a) {
   if (a.elements == 0) return "no element was compared";
   const auto part = [&](std::int64_t n) {
@@ -187,9 +198,7 @@ std::string to_text(const CheckReport& report) {
                         r.law->slug, width, word(r.severity), r.tested(), verdict(report, r));
     for (const Finding* f : findings(r)) {
       text += fmt::format("    {}\n    {}\n", r.law->statement, f->what);
-      const std::string line = command(report, *r.law, properties::to_line(f->smallest));
-      text += line.size() < longest_line ? fmt::format("    {}\n", line)
-                                         : fmt::format("    (a case of {} elements: --json has it)\n", f->smallest.elements());
+      text += fmt::format("    {}\n", short_command(report, *r.law, f->smallest));
     }
   }
   return text + fmt::format("\n{}\n{}\n", accuracy_line(of.accuracy), headline(report));
@@ -202,7 +211,7 @@ std::string to_markdown(const CheckReport& report) {
     return escaped(text);
   };
   std::string text = fmt::format("**norma check {}**: {}\n\n{}\n\n| law | severity | cases | verdict |\n|---|---|---:|---|\n",
-                                 escaped(report.subject), headline(report), accuracy_line(report.report.accuracy));
+                                 escaped(report.subject), escaped(headline(report)), accuracy_line(report.report.accuracy));
   for (const LawReport& r : report.report.laws) {
     text += fmt::format("| {}{} | {} | {} | {} |\n", fails(report, r) ? "✗ " : "", r.law->slug, word(r.severity), r.tested(),
                         cell(verdict(report, r)));
@@ -210,7 +219,7 @@ std::string to_markdown(const CheckReport& report) {
   for (const LawReport& r : report.report.laws) {
     for (const Finding* f : findings(r)) {
       text += fmt::format("\n<details><summary>{}: {}</summary>\n\n```\n{}\n```\n</details>\n", r.law->slug, escaped(f->what),
-                          command(report, *r.law, properties::to_line(f->smallest)));
+                          short_command(report, *r.law, f->smallest));
     }
   }
   return text;
@@ -236,8 +245,7 @@ std::string to_junit(const CheckReport& report) {
   for (const LawReport& r : laws) {
     text += fmt::format("  <testcase classname=\"norma.{}\" name=\"{}\">\n", word(r.severity), r.law->slug);
     std::string details;
-    for (const Finding* f : findings(r))
-      details += fmt::format("{}\n{}\n", f->what, command(report, *r.law, properties::to_line(f->smallest)));
+    for (const Finding* f : findings(r)) details += fmt::format("{}\n{}\n", f->what, short_command(report, *r.law, f->smallest));
     const bool failed = fails(report, r);
     if (failed) {
       text += fmt::format("    <failure message=\"{}\">{}</failure>\n", escaped(verdict(report, r)), escaped(details));

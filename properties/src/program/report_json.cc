@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "norma/tensor_file.h"
 #include "report.h"
@@ -25,7 +26,7 @@ using properties::Reply;
 using properties::Severity;
 using properties::Tally;
 
-constexpr std::string_view replies[] = {"ok", "unsupported", "refused", "crashed", "hung", "misbehaved"};
+constexpr std::span<const std::string_view> replies = properties::reply_words;
 
 // What a reader stumbles over, on its way out of from_json.
 struct Stumble {
@@ -176,11 +177,11 @@ LawReport law_report(const ordered_json& j) {
   r.families = j.at("families").get<decltype(r.families)>();
   r.reasons = j.at("unsupported_because").get<decltype(r.reasons)>();
   for (const ordered_json& f : j.at("findings")) {
-    const auto* const reply = std::find(std::begin(replies), std::end(replies), f.at("reply").get<std::string>());
-    if (reply == std::end(replies)) throw Stumble{fmt::format("there is no reply {}", f.at("reply").dump())};
+    const auto reply = std::find(replies.begin(), replies.end(), f.at("reply").get<std::string>());
+    if (reply == replies.end()) throw Stumble{fmt::format("there is no reply {}", f.at("reply").dump())};
     (f.at("out_of_range").get<bool>() ? r.first_ranged : r.first) =
         Finding{case_of(f.at("found_as")), case_of(f.at("case")), f.at("what").get<std::string>(),
-                static_cast<Reply::Kind>(reply - std::begin(replies)), f.at("number").get<std::int64_t>()};
+                static_cast<Reply::Kind>(reply - replies.begin()), f.at("number").get<std::int64_t>()};
   }
   return r;
 }

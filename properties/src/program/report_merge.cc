@@ -27,6 +27,7 @@ void join(LawReport& to, const LawReport& from) {
   to.unsupported += from.unsupported;
   to.broken += from.broken;
   to.ranged += from.ranged;
+  if (from.severity == properties::Severity::must) to.severity = from.severity;  // a crash is one, in whichever share
   join(to.families, from.families);
   join(to.reasons, from.reasons);
   join(to.first, from.first);
@@ -41,7 +42,7 @@ std::vector<std::pair<std::string_view, std::string>> identity(const CheckReport
     all.emplace_back(key, j[std::string(key)].dump());
   }
   std::string laws;
-  for (const LawReport& law : r.report.laws) laws += fmt::format("{}{} {}", laws.empty() ? "" : ", ", word(law.severity), law.law->slug);
+  for (const LawReport& law : r.report.laws) laws += fmt::format("{}{}", laws.empty() ? "" : ", ", law.law->slug);
   all.emplace_back("laws", laws);
   return all;
 }

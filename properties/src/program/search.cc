@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -34,8 +35,11 @@ Result<properties::Settings> settings_of(const Search& options) {
   Result<std::vector<Format>> formats = formats_of(options.dtypes);
   if (!formats.ok()) return formats.status();
   s.formats = std::move(*formats);
-  const int parts = std::sscanf(options.shard.c_str(), "%ld/%ld", &s.shard, &s.shards);
-  if (parts != 2 || s.shard < 1 || s.shards < s.shard || options.shard != fmt::format("{}/{}", s.shard, s.shards)) {
+  const std::size_t slash = std::min(options.shard.find('/'), options.shard.size());
+  const auto number = [](std::string_view text, std::int64_t& to) { (void)std::from_chars(text.data(), text.data() + text.size(), to); };
+  number(std::string_view(options.shard).substr(0, slash), s.shard);
+  number(std::string_view(options.shard).substr(std::min(slash + 1, options.shard.size())), s.shards);
+  if (s.shard < 1 || s.shards < s.shard || options.shard != fmt::format("{}/{}", s.shard, s.shards)) {
     return Status{Code::bad_parameter, fmt::format("--shard: expected I/N with 1 <= I <= N, not {}", quote(options.shard))};
   }
   return s;

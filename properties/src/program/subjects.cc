@@ -150,7 +150,8 @@ Status known_subject(const std::string& name) {
 
 properties::Limits limits_of(double seconds) {
   properties::Limits limits;
-  limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  if (seconds > 0)
+    limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));  // a NaN passes for a number in range
   limits.launch = std::max(limits.launch, limits.time);
   limits.idle = std::max(limits.idle, limits.time);
   return limits;
