@@ -47,6 +47,7 @@ bool shape_fits(const Case& c, const Wish& wish) {
   if (s.size() < 2 || (wish.two_axes && s.size() != 2)) return false;
   if (axis_of(c.spec, s.size()) != 1) return false;  // a row is what belongs to an index of the first axis
   if (c.spec.groups.has_value() != (c.spec.op == Op::group_norm)) return false;
+  if (c.spec.groups && (*c.spec.groups < 1 || *c.spec.groups > s[1] || s[1] % *c.spec.groups != 0)) return false;
   const std::int64_t n = product(s.begin() + 1, s.end());
   const bool huge = wish.huge_n != 0 && n >= wish.huge_n && n <= wish.huge_n + huge_more;
   const bool in_n = n <= wish.most_n || huge || (c.spec.op == Op::group_norm && s[1] == c.spec.groups);  // a channel a group is the least

@@ -573,6 +573,10 @@ TEST_F(Program, CheckRefuses) {
   expect_refusal("check simd --law mean_zero --case 'layer_norm f32 x=f32[1]:3f800000' --html page.html", {"--case", "--html"});
   // A case that a law is not about, or that is no call at all.
   for (const char* what : {"--law batch_independence --case 'layer_norm f32 x=f32[0,3]: epsilon=0x1p+0'",
+                           "--law agrees_with_reference --case 'layer_norm f32 x=f32[1,1]:3f800000 epsilon=nan'",
+                           "--law agrees_with_reference --case 'layer_norm f32 x=f32[1,2]:3f800000*2 axis=5'",
+                           "--law tails --case 'group_norm f32 x=f32[1,4,1]:3f800000*4 groups=8'",
+                           "--law gain_power_of_two --case 'layer_norm f32 x=f32[1,2]:3f800000,00000000'",
                            "--law no_leak --case 'layer_norm f32 x=f32[]:3f800000 epsilon=0x1p+0'",
                            "--law running_update --case 'layer_norm f32 x=f32[1,1]:3f800000 epsilon=0x1p+0'"}) {
     expect_refusal("check simd " + std::string(what), {"--case", "cannot be asked"});

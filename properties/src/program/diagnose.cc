@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.h"
+#include "report.h"
 #include "settings.h"
 #include "subjects.h"
 
@@ -126,7 +127,7 @@ int run(const Options& options) {
   if (options.json) {
     const nlohmann::ordered_json j{
         {"subject", subject->name()}, {"arithmetic", to_words(subject->arithmetic())}, {"seed", options.seed}, {"ops", all}};
-    fmt::print("{}\n", j.dump(2));
+    fmt::print("{}\n", dump(j));
   }
   return wrong ? violated : holds;
 }
