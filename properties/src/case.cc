@@ -233,6 +233,12 @@ std::string to_line(const Case& c) {
   return line;
 }
 
+std::uint64_t fingerprint(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 Result<Case> parse_case(std::string_view line, std::int64_t most) {
   Case c;
   const std::vector<std::string_view> words = split(line, ' ');

@@ -227,7 +227,6 @@ bool within_bound(const Element& e, Format format, Bits got) {
 
 Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<Tensor>* got, Depth* depth) {
   const Arithmetic& arithmetic = declared.of(c.spec.op);
-  const Membership m = membership(c);
   const OpInfo& op = info(c.spec.op);
   Truth truth;
   ByRole<ConstView> inputs;
@@ -275,6 +274,7 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
     if (!s.ok()) return s;
   }
 
+  const Membership m = membership(c);  // not before the reference has found that this is a call
   std::vector<GroupFacts> groups = facts_of(c, m);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const auto at = static_cast<std::int64_t>(g);

@@ -23,11 +23,7 @@ inline Case small_case(std::uint64_t salt = 0) {
 }
 
 inline Status by_reference(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
-  ByRole<ConstView> all = inputs;
-  for (const Role role : {Role::running_mean, Role::running_variance}) {
-    if (outputs[role]) all[role] = ConstView{outputs[role]->format, outputs[role]->data, outputs[role]->shape, outputs[role]->strides};
-  }
-  return compute(spec, all, outputs);
+  return compute(spec, with_running(inputs, outputs), outputs);
 }
 
 using Normalize = std::function<Status(const Spec&, const ByRole<ConstView>&, const ByRole<View>&)>;

@@ -1,9 +1,7 @@
 // A function as a subject without a wall around it: for tests of what is on this side of it.
 #pragma once
 
-#include <algorithm>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "norma/check.h"
@@ -31,10 +29,6 @@ inline BuiltIn reference_with(std::string name, void (*change)(Spec&)) {
             change(spec);
             return compute(spec, with_running(given, outputs), outputs);
           }};
-}
-
-inline const Law& law_named(std::string_view slug) {
-  return *std::find_if(laws().begin(), laws().end(), [&](const Law& law) { return law.slug == slug; });
 }
 
 }  // namespace norma::properties

@@ -42,7 +42,7 @@ TEST(Mutants, AreFoundByTheLawThatMeansThem) {
       Settings settings;
       settings.seed = static_cast<std::uint64_t>(s);
       Subject* const alone = subject.get();
-      const Hunt h = hunt(std::span(&alone, 1), *honest, law_named(mutant.law), settings).front();
+      const Hunt h = hunt(std::span(&alone, 1), *honest, *law_named(mutant.law), settings).front();
       EXPECT_TRUE(h.found) << mutant.name << " survives " << h.cases << " cases of " << mutant.law << " at seed " << s;
       EXPECT_LT(h.seconds, 20) << mutant.name << ", " << mutant.law << ", seed " << s;
       seconds.push_back(h.seconds);
@@ -120,9 +120,9 @@ TEST(Mutants, AreFoundTogetherAsTheyAreAlone) {
     std::vector<Spied> many = subjects(), single = subjects();
     std::vector<Subject*> together;
     for (Spied& subject : many) together.push_back(&subject);
-    const std::vector<Hunt> hunts = hunt(together, *honest, law_named(slug), settings);
+    const std::vector<Hunt> hunts = hunt(together, *honest, *law_named(slug), settings);
     for (std::size_t k = 0; k < together.size(); ++k) {
-      const Hunt alone = hunted_alone(single[k], *honest, law_named(slug), settings);
+      const Hunt alone = hunted_alone(single[k], *honest, *law_named(slug), settings);
       EXPECT_EQ(hunts[k].found, alone.found) << slug << " of " << single[k].name();
       EXPECT_EQ(hunts[k].cases, alone.cases) << slug << " of " << single[k].name();
       EXPECT_TRUE(many[k].asked == single[k].asked) << slug << " of " << single[k].name();
@@ -159,7 +159,7 @@ TEST(HonestKernels, MayLoseTheSignOfAZero) {
         "beta=f64[1]:0000000000000000 epsilon=0x1p+0 groups=1",
         "rms_norm f64 x=f64[1,2]:80f0000000000000,79b0000000000000 beta=f64[2]:0000000000000000*2 epsilon=0x1p+0"}) {
     Direct plain(honest_kernels().front());
-    EXPECT_EQ(replay(plain, law_named("signed_zero"), *parse_case(line)).what, "") << line;
+    EXPECT_EQ(replay(plain, *law_named("signed_zero"), *parse_case(line)).what, "") << line;
   }
 }
 
@@ -186,7 +186,7 @@ TEST(Mutants, GiveEveryLawAReason) {
   std::vector<const Mutant*> meant;
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const Mutant& mutant : mutants()) {
-    if (!law_named(mutant.law).stays.empty()) continue;
+    if (!law_named(mutant.law)->stays.empty()) continue;
     meant.push_back(&mutant);
     subjects.push_back(started(built_in(mutant)));
   }

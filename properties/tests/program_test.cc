@@ -585,6 +585,14 @@ TEST_F(Program, CheckRefuses) {
   expect_refusal("check mutant:all --law running_update --op layer_norm", {"no law to ask"});
   expect_refusal("check simd --cases 3 --shard 5/9", {"--shard", "3 cases"});
   expect_refusal("check simd --shard 99999999999999999999/2", {"--shard", "I/N"});
+  for (const char* command : {"check simd", "diagnose simd", "fuzz simd"}) {
+    expect_refusal(command + std::string(" --time nan"), {"--time", "nan"});
+    expect_refusal(command + std::string(" --time 0"), {"--time", "0.01"});
+  }
+  expect_refusal("fuzz simd --minutes nan", {"--minutes", "nan"});
+  // Nothing is started for a case that is none.
+  expect_refusal("check 'exec:touch started; exit 1' --law mean_zero --case x", {"--case"});
+  EXPECT_FALSE(fs::exists(at("started")));
   expect_refusal("check simd --seeds 2", {"--seeds", "mutant:all only"});
   expect_refusal("check simd --junit nowhere/report.xml", {"nowhere/report.xml", "cannot be written"});
   expect_refusal("check simd --json --markdown", {"--json", "--markdown"});

@@ -317,6 +317,32 @@ TEST_F(Reports, SayThatNothingWasTested) {
   EXPECT_NE(o.out.find("UNTESTED: 0 laws hold, 1 not supported by the subject"), std::string::npos) << o.out;
 }
 
+// Of shares, too: one that was asked to the end and does nothing, and one that died.
+TEST_F(Reports, JoinWhereOneShareEndedEarly) {
+  put("moody.py", R"(import os, sys
+def send(metadata):
+    header = ('{"__metadata__":' + metadata + '}').encode()
+    sys.stdout.buffer.write((8 + len(header)).to_bytes(8, 'little') + len(header).to_bytes(8, 'little') + header)
+    sys.stdout.buffer.flush()
+greeted = False
+while size := sys.stdin.buffer.read(8):
+    sys.stdin.buffer.read(int.from_bytes(size, 'little'))
+    if greeted and os.path.exists('die'): sys.exit(5)
+    send('{"status":"unsupported","message":"no"}' if greeted else '{"name":"moody"}')
+    greeted = True)");
+  const std::string run = "check 'exec:" NORMA_PYTHON " moody.py' --law mean_zero,tails,large_n --cases 40 --json --shard ";
+  put("1.json", norma(run + "1/2").out);
+  put("die", "");
+  put("2.json", norma(run + "2/2").out);
+  const Outcome o = norma("report merge 2.json 1.json --json");
+  EXPECT_EQ(o.status, 1) << o.out << o.err;
+  const ordered_json j = ordered_json::parse(o.out);
+  EXPECT_EQ(j["ended_early"], "10 calls crashed, and none was computed");
+  ASSERT_EQ(j["laws"].size(), 3U);
+  EXPECT_EQ(j["laws"][0]["broken"], 10);
+  for (const ordered_json& law : j["laws"]) EXPECT_EQ(law["unsupported"], 20) << law["law"];
+}
+
 // A subject that greets and dies: every form says that the search ended, and why.
 TEST_F(Reports, SayWhyASearchEndedEarly) {
   put("mute.py", R"(import sys

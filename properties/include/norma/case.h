@@ -76,6 +76,9 @@ void set_bits(Tensor& t, std::int64_t i, Bits bits);
 // No tensor has more than `most` elements.
 Result<Case> parse_case(std::string_view line, std::int64_t most = std::int64_t{1} << 28);
 
+// A number that stands for a text, the same everywhere and for ever (FNV-1a).
+[[nodiscard]] std::uint64_t fingerprint(std::string_view text);
+
 // The same as C++ for a test: the tensors as arrays of bits and the call of norma::compute.
 [[nodiscard]] std::string to_cpp(const Case& c);
 

@@ -78,5 +78,6 @@ struct Law {
   }
 };
 [[nodiscard]] std::span<const Law> laws();
+[[nodiscard]] const Law* law_named(std::string_view slug);  // null where there is none
 
 }  // namespace norma::properties

@@ -30,13 +30,15 @@ struct Options : Search {
   bool strict = false;
   std::string waivers;
   Destinations to;
-  std::vector<std::string> given;  // options, by their names
+  std::vector<std::string> names;  // of the options that were given
+
+  [[nodiscard]] bool given(std::string_view name) const { return std::find(names.begin(), names.end(), name) != names.end(); }
 };
 
 // What would not be looked at is refused. A replay prints one line a law; of all mutants there is one table.
 Status check_together(const Options& options) {
   const auto only = [&](std::string_view of, std::initializer_list<std::string_view> looked_at) {
-    for (const std::string& name : options.given) {
+    for (const std::string& name : options.names) {
       if (std::find(looked_at.begin(), looked_at.end(), name) != looked_at.end()) continue;
       return Status{Code::bad_parameter, fmt::format("{}: {} takes no such option, only {}", name, of, fmt::join(looked_at, ", "))};
     }
@@ -45,31 +47,27 @@ Status check_together(const Options& options) {
   if (options.subject == "mutant:all") {
     return only("mutant:all", {"--law", "--op", "--dtype", "--cases", "--seed", "--seeds", "--time", "--json"});
   }
-  const auto given = [&](std::string_view name) {
-    return std::find(options.given.begin(), options.given.end(), name) != options.given.end();
-  };
-  if (given("--case")) {
+  if (options.given("--case")) {
     if (options.laws.empty()) return {Code::bad_parameter, "--case: expected one --law or more to hold it against"};
     return only("--case", {"--case", "--law", "--time"});
   }
-  return given("--seeds") ? Status{Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"} : Status{};
+  return options.given("--seeds") ? Status{Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"} : Status{};
 }
 
-int replay(properties::Subject& subject, const Options& options, const properties::Settings& settings) {
+int replay(const Options& options, const properties::Settings& settings) {
   const Result<properties::Case> c = properties::parse_case(options.one_case);
   if (!c.ok()) return fail({c.status().code, "--" + c.status().message});
-  int status = holds;
-  std::vector<const Law*> laws;
-  for (const Law& law : properties::laws()) {
-    if (std::find(settings.laws.begin(), settings.laws.end(), law.slug) == settings.laws.end()) continue;
-    if (!properties::can_be_asked(law, *c)) {
-      return fail(
-          {Code::bad_parameter, fmt::format("--case: {} cannot be asked of it: expected a case as norma check makes them", law.slug)});
-    }
-    laws.push_back(&law);
+  const std::vector<properties::Question> questions = properties::questions(settings);
+  for (const auto& [law, wish] : questions) {
+    if (properties::can_be_asked(*law, *c)) continue;
+    return fail(
+        {Code::bad_parameter, fmt::format("--case: {} cannot be asked of it: expected a case as norma check makes them", law->slug)});
   }
-  for (const Law* law : laws) {
-    const properties::Finding f = properties::replay(subject, *law, *c);
+  const Started started = start_or_fail(options.subject, limits_of(options.seconds));
+  if (!started.subject) return started.status;
+  int status = holds;
+  for (const auto& [law, wish] : questions) {
+    const properties::Finding f = properties::replay(*started.subject, *law, *c);
     fmt::print("{}: {}\n", law->slug, f.vacuous ? "says nothing of it" : f.what.empty() ? "holds" : f.what);
     if (f.reply == properties::Reply::Kind::lost) return subject_error;
     if (!f.what.empty() && f.reply != properties::Reply::Kind::unsupported) status = violated;
@@ -85,21 +83,20 @@ int run(const Options& options) {
   if (Status status = options.to.check(); !status.ok()) return fail(status);
   Result<std::vector<Waiver>> waivers = options.waivers.empty() ? std::vector<Waiver>{} : read_waivers(options.waivers, options.subject);
   if (!waivers.ok()) return fail(waivers.status());
-  const properties::Limits limits = limits_of(options.seconds);
-  if (properties::questions(*settings).empty()) {
+  const std::size_t laws = properties::questions(*settings).size();
+  if (laws == 0) {
     return fail({Code::bad_parameter, "--law, --op, --dtype: together they leave no law to ask about"});
   }
   if (settings->shards > settings->cases) {
     return fail({Code::bad_parameter, fmt::format("--shard: expected no more shares than the {} cases of a law", settings->cases)});
   }
+  const properties::Limits limits = limits_of(options.seconds);
   if (options.subject == "mutant:all") return print_matrix(*settings, options.seeds, limits, options.to.json);
+  if (options.given("--case")) return replay(options, *settings);
   const Started started = start_or_fail(options.subject, limits);
   if (!started.subject) return started.status;
-  if (std::find(options.given.begin(), options.given.end(), "--case") != options.given.end())
-    return replay(*started.subject, options, *settings);
 
-  const auto laws = static_cast<std::int64_t>(settings->laws.empty() ? properties::laws().size() : settings->laws.size());
-  Progress progress("checking", std::max<std::int64_t>(1, laws * (settings->cases / settings->shards)));
+  Progress progress("checking", static_cast<std::int64_t>(laws) * (settings->cases / settings->shards));
   settings->progress = [&](std::int64_t steps) { progress.advance(steps); };
   return deliver({properties::check(*started.subject, *settings), options.subject, options.strict, std::move(*waivers)}, options.to);
 }
@@ -123,18 +120,14 @@ void add_check(CLI::App& app, Command& chosen) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   command->add_option("--case", options->one_case, "one case, as reports print them, against the laws of --law")->type_name("LINE");
-  command
-      ->add_option("--time", options->seconds,
-                   "seconds that a call may take; 2 (beyond 4, a program may also sleep so long before it says hello)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.01, 3600.0));
+  add_time(*command, options->seconds);
   command->add_flag("--strict", options->strict, "a broken `should` fails too")->disable_flag_override();
   command->add_option("--waivers", options->waivers, "laws to live with: [{\"subject\": …, \"law\": …, \"reason\": …}, …]")
       ->type_name("FILE");
   add_flags(*command, options->to);
   command->callback([command, options, &chosen] {
     for (const CLI::Option* option : command->get_options()) {
-      if (option->count() != 0 && !option->get_positional()) options->given.push_back(option->get_name());
+      if (option->count() != 0 && !option->get_positional()) options->names.push_back(option->get_name());
     }
     chosen = [options] { return run(*options); };
   });

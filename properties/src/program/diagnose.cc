@@ -7,6 +7,7 @@
 
 #include "program.h"
 #include "report.h"
+#include "search.h"
 #include "settings.h"
 #include "subjects.h"
 
@@ -150,7 +151,7 @@ void add_diagnose(CLI::App& app, Command& chosen) {
       ->type_name("NAME,...");
   command->add_option("--cases", options->cases, "generated cases an op; 400")->type_name("N")->check(CLI::Range(1, 1'000'000));
   command->add_option("--seed", options->seed, "another seed, other cases; 1")->type_name("N");
-  command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
+  add_time(*command, options->seconds);
   command->add_flag("--json", options->json, "print one JSON object")->disable_flag_override();
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

@@ -40,12 +40,10 @@ Result<std::string> contents(const fs::path& path) {
   return text;
 }
 
-// A file of its own with the line of the case: `name`, or one that follows from the line (FNV-1a).
+// A file of its own with the line of the case: `name`, or one that follows from the line.
 Status keep(const fs::path& folder, const Case& c, std::string name = "") {
   const std::string line = to_line(c);
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : line) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  if (name.empty()) name = fmt::format("{:016x}", hash);
+  if (name.empty()) name = fmt::format("{:016x}", properties::fingerprint(line));
   return write_file(folder / name, std::as_bytes(std::span(line)));
 }
 
@@ -146,15 +144,18 @@ int run(const Options& options) {
   Progress progress("fuzzing", options.cases != 0 ? std::max<std::int64_t>(1, options.cases / settings->shards) : most);
   std::vector<Question> questions = all;
   properties::Answers sum;
-  std::int64_t cases = 0, found = 0, elapsed = 0;
+  std::int64_t cases = 0, found = 0, told = 0;
+  const auto elapsed = [&] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+  };
   properties::Watched watched(*started.subject);
   std::string ended;
   for (std::int64_t i = settings->shard - 1; ended.empty() && !questions.empty() && (options.cases == 0 || i < options.cases);
        i += settings->shards) {
-    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+    const std::int64_t now = options.cases != 0 ? cases : elapsed();
     if (options.cases == 0 && now >= most) break;
-    progress.advance(options.cases != 0 ? 1 : now - elapsed);
-    elapsed = now;
+    progress.advance(now - told);
+    told = now;
     const Case c = properties::searched(static_cast<std::uint64_t>(i), options.seed, corpus->cases, all);
     ++cases;
     while ((ended = watched.hopeless()).empty()) {
@@ -178,7 +179,7 @@ int run(const Options& options) {
   }
   const char* verdict = found != 0 ? "VIOLATED" : sum.held == 0 ? "UNTESTED" : "holds";
   fmt::print("{}: {} cases in {:.1f} s, {} answers hold, {} only `should` and do not, {} unsupported, {} laws broken\n", verdict, cases,
-             static_cast<double>(elapsed) / 1000, sum.held, sum.excused, sum.unsupported, found);
+             static_cast<double>(elapsed()) / 1000, sum.held, sum.excused, sum.unsupported, found);
   if (!ended.empty()) (void)fail({Code::io_error, fmt::format("the search ended early: {}", ended)});
   return found != 0 ? violated : !ended.empty() ? subject_error : sum.held != 0 ? holds : violated;
 }
@@ -193,14 +194,14 @@ void add_fuzz(CLI::App& app, Command& chosen) {
       "                                                           such a program of it (properties/fuzz/template_fuzz.cc)");
   const auto options = std::make_shared<Options>();
   command->add_option("SUBJECT", options->subject, "as in norma check, or a libFuzzer target");
-  command->add_option("--minutes", options->minutes, "how long; 1")->type_name("M")->check(CLI::Range(0.0, 1e6));
+  command->add_option("--minutes", options->minutes, "how long; 1")->type_name("M")->check(number_in(0, 1e6));
   command->add_option("--cases", options->cases, "instead: the first N cases")->type_name("N")->check(CLI::Range(1, 1'000'000'000));
   command
       ->add_option("--corpus", options->corpus,
                    "cases to start from, a line a file, and where what breaks a law is added; a new one begins with seeds")
       ->type_name("DIR");
   add_search(*command, *options);
-  command->add_option("--time", options->seconds, "seconds that a call may take; 2")->type_name("SECONDS")->check(CLI::Range(0.01, 3600.0));
+  add_time(*command, options->seconds);
   command->add_flag("--strict", options->strict, "a broken `should` counts too")->disable_flag_override();
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

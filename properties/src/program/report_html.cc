@@ -318,15 +318,13 @@ std::string conditions(const Accuracy& a) {
 
 std::string worst(const CheckReport& report, const Extreme& e) {
   if (e.value == 0) return "";
-  const auto agrees = std::find_if(properties::laws().begin(), properties::laws().end(),
-                                   [](const properties::Law& law) { return law.slug == "agrees_with_reference"; });
   const Result<properties::Case> c = properties::parse_case(e.line);
   return fmt::format(
       "<tr class=\"more\"><td colspan=\"5\"><details><summary>{}</summary><p class=\"soft\">{} ulp off, {} of the bound, condition {}; "
       "case "
       "{} of {}</p>{}</details></td></tr>\n",
       escaped(e.what), short_number(e.ulp), short_number(e.margin), short_number(e.condition), e.source.number, e.source.law->slug,
-      pre("Replay it", command(report, *agrees, e.line), c.ok() ? c->elements() : 0));
+      pre("Replay it", command(report, *properties::law_named("agrees_with_reference"), e.line), c.ok() ? c->elements() : 0));
 }
 
 void lay_out_plots(std::string& page, const Accuracy& a) {

@@ -43,10 +43,8 @@ std::string sentence(const nlohmann::json::exception& error) {
 ordered_json number(double value) { return std::isinf(value) ? ordered_json("inf") : ordered_json(value); }
 double number(const ordered_json& j) { return j.is_string() && j == "inf" ? std::numeric_limits<double>::infinity() : j.get<double>(); }
 
-const Law& law_named(const std::string& slug) {
-  for (const Law& law : properties::laws()) {
-    if (law.slug == slug) return law;
-  }
+const Law& known_law(const std::string& slug) {
+  if (const Law* law = properties::law_named(slug)) return *law;
   throw Stumble{fmt::format("there is no law {}", quote(slug))};
 }
 
@@ -69,7 +67,7 @@ ordered_json to_json(const Extreme& e) {
 Extreme extreme(const ordered_json& j, double value) {
   if (j.is_null()) return {};
   return {value,
-          {&law_named(j.at("law").get<std::string>()), j.at("number").get<std::int64_t>()},
+          {&known_law(j.at("law").get<std::string>()), j.at("number").get<std::int64_t>()},
           j.at("case").get<std::string>(),
           j.at("element").get<std::string>(),
           number(j.at("ulp_error")),
@@ -167,7 +165,7 @@ ordered_json to_json(const CheckReport& report, const LawReport& r) {
 }
 LawReport law_report(const ordered_json& j) {
   LawReport r;
-  r.law = &law_named(j.at("law").get<std::string>());
+  r.law = &known_law(j.at("law").get<std::string>());
   r.severity = j.at("severity") == word(Severity::must) ? Severity::must : Severity::should;
   r.held = j.at("held").get<std::int64_t>();
   r.broken = j.at("broken").get<std::int64_t>();

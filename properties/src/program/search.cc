@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,23 @@ void add_search(CLI::App& command, Search& options) {
   command.add_option("--dtype", options.dtypes, "only these formats of x")->delimiter(',')->allow_extra_args(false)->type_name("NAME,...");
   command.add_option("--seed", options.seed, "another seed, other cases; 1")->type_name("N");
   command.add_option("--shard", options.shard, "only the I-th of N shares of the cases")->type_name("I/N");
+}
+
+CLI::Validator number_in(double least, double most) {
+  const CLI::Validator range = CLI::Range(least, most);
+  return CLI::Validator(
+      [range](std::string& word) {
+        double value = 0;
+        return CLI::detail::lexical_cast(word, value) && std::isnan(value) ? "Value " + word + " is no number" : range(word);
+      },
+      range.get_description());
+}
+
+void add_time(CLI::App& command, double& seconds) {
+  command
+      .add_option("--time", seconds, "seconds that a call may take; 2 (beyond 4, a program may also sleep so long before it says hello)")
+      ->type_name("SECONDS")
+      ->check(number_in(0.01, 3600));
 }
 
 Result<properties::Settings> settings_of(const Search& options) {

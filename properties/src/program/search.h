@@ -17,6 +17,10 @@ struct Search {
   std::string shard = "1/1";
 };
 void add_search(CLI::App& command, Search& options);
+// --time, for limits_of (subjects.h).
+void add_time(CLI::App& command, double& seconds);
+// CLI::Range takes NaN for a number in any range.
+[[nodiscard]] CLI::Validator number_in(double least, double most);
 Result<properties::Settings> settings_of(const Search& options);
 
 }  // namespace norma::program

@@ -150,8 +150,7 @@ Status known_subject(const std::string& name) {
 
 properties::Limits limits_of(double seconds) {
   properties::Limits limits;
-  if (seconds > 0)
-    limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));  // a NaN passes for a number in range
+  limits.time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
   limits.launch = std::max(limits.launch, limits.time);
   limits.idle = std::max(limits.idle, limits.time);
   return limits;
