@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "norma/law.h"
 #include "norma/truth.h"
 
 namespace norma::properties {
@@ -87,6 +88,19 @@ TEST(Generate, ShrinkingEnds) {
     }
     EXPECT_LT(steps, 5000) << to_line(c);
   }
+}
+
+// What a wish has only now and then, it has among the cases of a law as `norma check` asks it.
+TEST(Generate, WhatIsRareIsThere) {
+  const auto wish = [](std::string_view slug) { return law_named(slug)->wish(); };
+  int huge = 0, with = 0, without = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    huge += generate(wish("large_n"), 1, i).value().elements() >= 1 << 20;
+    ++(generate(wish("deterministic"), 1, i).value().outputs.contain(Role::rstd) ? with : without);
+  }
+  EXPECT_GE(huge, 2);
+  EXPECT_GE(with, 40);
+  EXPECT_GE(without, 40);
 }
 
 }  // namespace
