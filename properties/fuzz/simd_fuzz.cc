@@ -1,4 +1,4 @@
-// norma::simd, instrumented: every law in every severity, and in every call of one the very bits of norma::compute.
+// norma::simd, instrumented: every law in every severity, on one thread, and in every call of one the very bits of norma::compute.
 #include "norma/fuzz_target.h"
 #include "norma/reference.h"
 #include "norma/text.h"

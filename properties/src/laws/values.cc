@@ -176,8 +176,8 @@ Wish flat_groups() { return {.ops = averaging, .tame = true, .plain_profile = tr
 constexpr Law table[] = {
     {"agrees_with_reference", "error_bound", "every output is within the bound of the exact value", Severity::must, false, everything,
      agrees_with_reference, "it is the definition: what no other law looks at, it sees"},
-    {"auxiliary_outputs", "error_bound", "mean and rstd = 1/√(σ²+ε), not the variance, are within their bounds", Severity::must, false,
-     statistics, auxiliary_outputs},
+    {"auxiliary_outputs", "error_bound", "mean and rstd = 1/√(σ²+ε), not the variance, are within their bounds, and y beside them",
+     Severity::must, false, statistics, auxiliary_outputs},
     {"running_update", "running_update",
      "running statistics take in the batch by the declared momentum and estimator, and y takes nothing from them", Severity::must, false,
      training, running_update},
