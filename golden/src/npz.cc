@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -98,12 +97,6 @@ bool is_attribute(std::string_view name) {
   return name == "epsilon" || name == "axis" || name == "groups" || name == "momentum" || name == "gain_offset";
 }
 
-std::string hex_float(double value) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), std::abs(value), std::chars_format::hex).ptr;
-  return (std::signbit(value) ? "-" : "") + std::string(std::isfinite(value) ? "0x" : "") + std::string(digits.data(), end);
-}
-
 // The one value of a member of shape (), as text; nullopt if it is a tensor like any other.
 Result<std::optional<std::string>> scalar_text(Source& source, const NpyHeader& header, std::string_view name) {
   using Text = std::optional<std::string>;
@@ -119,7 +112,7 @@ Result<std::optional<std::string>> scalar_text(Source& source, const NpyHeader& 
     const double magnitude = value.kind == Kind::nan        ? std::numeric_limits<double>::quiet_NaN()
                              : value.kind == Kind::infinite ? std::numeric_limits<double>::infinity()
                                                             : std::ldexp(static_cast<double>(value.significand), value.exponent);
-    return Text(hex_float(value.negative ? -magnitude : magnitude));
+    return Text(to_hex(value.negative ? -magnitude : magnitude));
   }
   if (integer) {
     const int unused = 64 - 8 * static_cast<int>(*header.size);

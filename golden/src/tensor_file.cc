@@ -68,6 +68,19 @@ Status guarded(const std::filesystem::path& path, const char* what, Function fun
   }
 }
 
+template <class T, class Function>
+Result<T> guarded_read(const std::filesystem::path& path, Function function) {
+  T value;
+  Status status = guarded(path, "reading it", [&] {
+    Result<T> result = function();
+    if (!result.ok()) return result.status();
+    value = std::move(*result);
+    return Status{};
+  });
+  if (!status.ok()) return status;
+  return value;
+}
+
 }  // namespace
 
 const Tensor* TensorFile::find(std::string_view name) const {
@@ -88,15 +101,17 @@ Result<const Tensor*> TensorFile::get(std::string_view name) const {
 }
 
 Result<TensorFile> read_tensor_file(const std::filesystem::path& path) {
-  TensorFile file;
-  Status status = guarded(path, "reading it", [&] {
-    Result<TensorFile> result = read(path);
-    if (!result.ok()) return result.status();
-    file = std::move(*result);
-    return Status{};
+  return guarded_read<TensorFile>(path, [&] { return read(path); });
+}
+
+Result<std::string> read_file(const std::filesystem::path& path) {
+  return guarded_read<std::string>(path, [&]() -> Result<std::string> {
+    const Result<OpenFile> opened = open_regular(path);
+    if (!opened.ok()) return opened.status();
+    const Result<Buffer> bytes = FileSource(*opened).take(opened->size);
+    if (!bytes.ok()) return bytes.status();
+    return std::string(chars(*bytes));
   });
-  if (!status.ok()) return status;
-  return file;
 }
 
 Status write_tensor_file(const std::filesystem::path& path, const TensorFile& file) {

@@ -34,6 +34,13 @@ std::string hex(char32_t value, int digits) {
   return s;
 }
 
+// Not control characters, line and paragraph separators, marks that turn the direction of what follows, or code points that are none.
+bool shows_itself(char32_t point) {
+  const auto in = [&](char32_t least, char32_t most) { return least <= point && point <= most; };
+  return point >= 0xa0 && !in(0x200e, 0x200f) && !in(0x2028, 0x202e) && !in(0x2066, 0x2069) && point != 0x61c && point != 0xfeff &&
+         (point & 0xfffe) != 0xfffe;
+}
+
 // Escapes as in C++23: \x{ff} is a byte, \u{e9} a code point.
 std::string escaped(std::string_view s, bool keep_unicode) {
   std::string result;
@@ -42,7 +49,7 @@ std::string escaped(std::string_view s, bool keep_unicode) {
     const char32_t point = decode_utf8(s, at);
     if (point == no_point) {
       result += "\\x{" + hex(static_cast<unsigned char>(s[start]), 2) + "}";
-    } else if ((point >= 0x20 && point < 0x7f) || (keep_unicode && point >= 0xa0 && point != 0x2028 && point != 0x2029)) {
+    } else if ((point >= 0x20 && point < 0x7f) || (keep_unicode && shows_itself(point))) {
       if (!keep_unicode && (point == '"' || point == '\\')) result += '\\';
       result += s.substr(start, at - start);
     } else {

@@ -1,4 +1,4 @@
-// norma::simd, instrumented: every law in every severity, on one thread, and in every call of one the very bits of norma::compute.
+// norma::simd, instrumented: every law in every severity, and in every call of one the very bits of norma::compute.
 #include "norma/fuzz_target.h"
 #include "norma/reference.h"
 #include "norma/text.h"
@@ -18,7 +18,7 @@ std::int64_t span_of(const View& view) {
 }
 
 // Laws take a zero of either sign for right, and a tie broken either way. Here it is the bits; of NaNs, that it is one.
-Status by_simd(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
+Status by_simd(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, int threads) {
   ByRole<std::vector<std::byte>> memory;
   ByRole<View> right = outputs;
   for (std::size_t r = 0; r < role_count; ++r) {
@@ -28,7 +28,10 @@ Status by_simd(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<V
     right[role]->data = memory[role]->data();
   }
   if (Status status = compute(spec, with_running(inputs, right), right); !status.ok()) return status;
-  if (Status status = program::produce(spec, Mode::nearest_even, with_running(inputs, outputs), outputs, {}); !status.ok()) return status;
+  if (Status status = program::produce(spec, Mode::nearest_even, with_running(inputs, outputs), outputs,
+                                       {.executor = threads == 0 ? nullptr : &program::kept_threads(threads)});
+      !status.ok())
+    return status;
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
     if (!outputs[role]) continue;
@@ -44,7 +47,8 @@ Status by_simd(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<V
   return {};
 }
 
-const BuiltIn simd{"simd", "", "algorithm=correctly_rounded bitwise=batch_independence,scale_invariance,alignment", by_simd};
+const BuiltIn simd{"simd", "", std::string(program::simd_words),
+                   [](const Spec& spec, const auto& inputs, const auto& outputs) { return by_simd(spec, inputs, outputs, 0); }, by_simd};
 FuzzTarget target(simd, "simd");
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "norma/exact.h"
@@ -120,12 +121,6 @@ std::string tensor_text(const Tensor& t) {
   return text;
 }
 
-std::string hex_float(double value) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::hex).ptr;
-  return (std::signbit(value) ? "-0x" : "0x") + std::string(text + (std::signbit(value) ? 1 : 0), end);
-}
-
 // The switches of a profile and a placement that are not as usual.
 struct Switch {
   std::string_view name;
@@ -157,10 +152,11 @@ std::optional<std::int64_t> integer(std::string_view text) {
 
 std::vector<std::string_view> split(std::string_view text, char by) {
   std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(by), text.size());
-    if (end != 0 || by != ' ') parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  if (text.empty()) return parts;
+  for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(end == std::string_view::npos ? 0 : end + 1)) {
+    end = text.find(by);
+    const std::string_view part = text.substr(0, end);
+    if (!part.empty() || by != ' ') parts.push_back(part);
   }
   return parts;
 }
@@ -214,10 +210,10 @@ std::string to_line(const Case& c) {
     const auto role = static_cast<Role>(r);
     if (c.inputs[role]) line += " " + std::string(name(role)) + "=" + tensor_text(*c.inputs[role]);
   }
-  if (c.spec.epsilon) line += " epsilon=" + hex_float(*c.spec.epsilon);
+  if (c.spec.epsilon) line += " epsilon=" + to_hex(*c.spec.epsilon);
   if (c.spec.axis) line += " axis=" + std::to_string(*c.spec.axis);
   if (c.spec.groups) line += " groups=" + std::to_string(*c.spec.groups);
-  if (c.spec.momentum != Spec().momentum) line += " momentum=" + hex_float(c.spec.momentum);
+  if (c.spec.momentum != Spec().momentum) line += " momentum=" + to_hex(c.spec.momentum);
   for (const Switch& s : switches) {
     if (s.get(c)) line += " " + std::string(s.name);
   }
@@ -249,9 +245,11 @@ Result<Case> parse_case(std::string_view line, std::int64_t most) {
   const std::optional<Format> format = format_named(words[1]);
   if (!format) return bad("no format " + quote(words[1]));
   c.format = *format;
+  std::set<std::string_view> said;
   for (const std::string_view word : std::span(words).subspan(2)) {
     const std::size_t equals = word.find('=');
     const std::string_view key = word.substr(0, equals);
+    if (!said.insert(key).second) return bad(quote(key) + " is there twice");
     if (equals == std::string_view::npos) {
       const auto* s = std::find_if(std::begin(switches), std::end(switches), [&](const Switch& sw) { return sw.name == word; });
       if (s == std::end(switches)) return bad("no switch " + quote(word));
@@ -293,6 +291,7 @@ Result<Case> parse_case(std::string_view line, std::int64_t most) {
       good = error == std::errc() && end == value.data() + value.size();
     } else if (key == "want") {
       c.outputs = {};
+      good = !value.empty();
       for (const std::string_view wanted : split(value, ',')) {
         const std::optional<Role> role = role_named(wanted);
         good = good && role.has_value();
@@ -331,7 +330,7 @@ std::string to_cpp(const Case& c) {
              ", reinterpret_cast<const std::byte*>(" + id + ".data()), " + integers(t.shape) + ", {}};\n";
   }
   text += "norma::Spec spec;\nspec.op = norma::Op::" + std::string(info(c.spec.op).name) + ";\n";
-  text += "spec.epsilon = " + hex_float(c.spec.effective_epsilon()) + ";\n";
+  text += "spec.epsilon = " + to_hex(c.spec.effective_epsilon()) + ";\n";
   if (c.spec.axis) text += "spec.axis = " + std::to_string(*c.spec.axis) + ";\n";
   if (c.spec.groups) text += "spec.groups = " + std::to_string(*c.spec.groups) + ";\n";
   for (const auto& [name, field] : {std::pair{"epsilon_outside", "epsilon_placement = norma::EpsilonPlacement::outside"},

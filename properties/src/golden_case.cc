@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -6,6 +5,7 @@
 
 #include "norma/case.h"
 #include "norma/reference.h"
+#include "norma/text.h"
 #include "norma/truth.h"
 
 namespace norma::properties {
@@ -25,22 +25,14 @@ std::string little_endian(const Tensor& t) {
 
 ordered_json described(const Tensor& t) { return {{"dtype", info(t.format).name}, {"shape", t.shape}, {"data", little_endian(t)}}; }
 
-std::string hex_float(double value) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::hex).ptr;
-  return "0x" + std::string(text, end);
-}
-
 // The least and the largest number of a format within the bound. Doubles are off by less than the room made for them, outwards; what is
 // rounded inwards is a number of the format, so that nothing that is within the bound is lost.
 std::pair<Bits, Bits> interval(const Element& e, Format format) {
   if (!std::isfinite(e.exact)) return {e.rounded, e.rounded};
   const Bits infinite = info(format).infinity();
-  const double room = e.range ? std::numeric_limits<double>::infinity() : e.bound * (1 + 1e-9) + 0x1p-51 * std::fabs(e.exact);
-  // What rounds to infinity is as large as that (within_bound).
-  const double most = std::ldexp(1 - 0x1p-10, info(format).max_exponent()) * 2;
+  const double room = e.range ? std::numeric_limits<double>::infinity() : e.bound * slack + 0x1p-51 * std::fabs(e.exact);
   const auto bits = [&](double value, Mode mode) {
-    if (std::fabs(value) >= most && (mode == Mode::down) == (value > 0)) value *= std::numeric_limits<double>::infinity();
+    if (std::fabs(value) >= least_infinite(format) && (mode == Mode::down) == (value > 0)) value *= std::numeric_limits<double>::infinity();
     if (std::isinf(value)) return value > 0 ? infinite : infinite | info(format).sign_bit();
     Bits b = nearest_bits(format, value);
     if (mode == Mode::up && value_of(format, b) < value) b = next_up(format, b);
@@ -83,8 +75,8 @@ Result<std::string> to_golden(const Case& c, std::string_view comment) {
                  {"shape", c.x().shape},
                  {"axis", c.spec.effective_axis()},
                  {"groups", c.spec.groups.value_or(1)},
-                 {"epsilon", hex_float(c.spec.effective_epsilon())},
-                 {"momentum", hex_float(c.spec.momentum)},
+                 {"epsilon", to_hex(c.spec.effective_epsilon())},
+                 {"momentum", to_hex(c.spec.momentum)},
                  {"inputs", ordered_json::object()},
                  {"outputs", ordered_json::object()}};
   for (std::size_t r = 0; r < role_count; ++r) {

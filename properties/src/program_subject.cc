@@ -5,9 +5,6 @@
 // commas), and with the value 1 what of the profile is not as usual: epsilon_outside, unbiased, running_biased, momentum_of_old,
 // gain_offset, cast_before_gain. A reply has the same frame: outputs by role, or in the metadata status (unsupported or error) and message.
 // The first request has no tensors and op=hello; its reply says name and profile (norma/subject.h) in the metadata.
-#include <array>
-#include <charconv>
-
 #include "norma/text.h"
 #include "placed.h"
 #include "talk.h"
@@ -31,6 +28,11 @@ class Program final : public Subject {
     TensorFile reply;
     const Reply r = launch(reply);
     if (r.kind != Reply::Kind::ok) return {Code::io_error, printable(command_) + ": " + r.what};
+    if (const Reply said = status_of(reply); said.kind != Reply::Kind::ok) {
+      const bool known = said.kind == Reply::Kind::unsupported || said.kind == Reply::Kind::refused;
+      return {Code::io_error,
+              printable(command_) + ": its answer to hello: " + (known ? reply.metadata.at("status") + ": " : "") + said.what};
+    }
     if (const auto it = reply.metadata.find("name"); it != reply.metadata.end()) name_ = printable(it->second);
     const auto profile = reply.metadata.find("profile");
     Result<Arithmetic> arithmetic = parse_arithmetic(profile == reply.metadata.end() ? "" : profile->second);
@@ -56,13 +58,7 @@ class Program final : public Subject {
       if (const auto& t = (*outputs)[static_cast<Role>(r)]) most += 2 * t->data.size();  // of f64 where f32 is expected, say
     }
     if (Reply r = exchange(request_of(c), most, {limits_.time}, reply); r.kind != Reply::Kind::ok) return r;
-    if (const auto status = reply.metadata.find("status"); status != reply.metadata.end() && status->second != "ok") {
-      const auto it = reply.metadata.find("message");
-      const std::string message = it == reply.metadata.end() ? "" : printable(it->second);
-      if (status->second == "unsupported") return {Reply::Kind::unsupported, message, {}};
-      if (status->second == "error") return {Reply::Kind::refused, message, {}};
-      return {Reply::Kind::misbehaved, "its status is " + quote(status->second) + ", expected ok, unsupported or error", {}};
-    }
+    if (Reply r = status_of(reply); r.kind != Reply::Kind::ok) return r;
     for (std::size_t r = 0; r < role_count; ++r) {
       const auto role = static_cast<Role>(r);
       if (!(*outputs)[role]) continue;
@@ -82,6 +78,17 @@ class Program final : public Subject {
   }
 
  private:
+  // What a reply says of itself.
+  static Reply status_of(const TensorFile& reply) {
+    const auto status = reply.metadata.find("status");
+    if (status == reply.metadata.end() || status->second == "ok") return {};
+    const auto it = reply.metadata.find("message");
+    const std::string message = it == reply.metadata.end() ? "" : printable(it->second);
+    if (status->second == "unsupported") return {Reply::Kind::unsupported, message, {}};
+    if (status->second == "error") return {Reply::Kind::refused, message, {}};
+    return {Reply::Kind::misbehaved, "its status is " + quote(status->second) + ", expected ok, unsupported or error", {}};
+  }
+
   static std::string name_of(Role role) { return std::string(norma::name(role)); }
 
   static TensorFile request_of(const Case& c) {
@@ -89,17 +96,12 @@ class Program final : public Subject {
     for (std::size_t r = 0; r < role_count; ++r) {
       if (c.inputs[static_cast<Role>(r)]) f.tensors.push_back(*c.inputs[static_cast<Role>(r)]);
     }
-    const auto hex = [](double value) {
-      std::array<char, 64> text;
-      char* const end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex).ptr;
-      return value < 0 ? "-0x" + std::string(text.data() + 1, end) : "0x" + std::string(text.data(), end);
-    };
     f.metadata["op"] = info(c.spec.op).name;
     f.metadata["dtype"] = info(c.format).name;
-    f.metadata["epsilon"] = hex(c.spec.effective_epsilon());
+    f.metadata["epsilon"] = to_hex(c.spec.effective_epsilon());
     f.metadata["axis"] = std::to_string(axis_of(c.spec, c.x().shape.size()));
     f.metadata["groups"] = std::to_string(c.spec.groups.value_or(1));
-    f.metadata["momentum"] = hex(c.spec.momentum);
+    f.metadata["momentum"] = to_hex(c.spec.momentum);
     const Profile& p = c.spec.profile;
     if (p.epsilon_placement == EpsilonPlacement::outside) f.metadata["epsilon_outside"] = "1";
     if (p.variance == Estimator::unbiased) f.metadata["unbiased"] = "1";

@@ -187,13 +187,12 @@ double with_last_rounding(const Element& e, Format format, double computed) {
   return std::isnan(bound) ? infinity : bound;
 }
 
-// For errors that are not counted in ulp. An infinity is as far away as the least number that rounds to it, with room to spare.
+// For errors that are not counted in ulp.
 double distance(Format format, Bits got, double exact) {
   const double value = value_of(format, got);
   if (std::isnan(value) || !std::isfinite(exact)) return infinity;
   if (std::isfinite(value)) return std::fabs(value - exact);
-  const double least = std::ldexp(1 - 0x1p-10, info(format).max_exponent()) * 2;
-  return std::signbit(value) == std::signbit(exact) ? std::max(0.0, least - std::fabs(exact)) : infinity;
+  return std::signbit(value) == std::signbit(exact) ? std::max(0.0, least_infinite(format) - std::fabs(exact)) : infinity;
 }
 
 // The least whole number from `least` on for which `covers`, which stays true once it is; infinity where none up to `most` is.
@@ -218,11 +217,13 @@ double least_depth(double least, double most, Covers&& covers) {
 
 }  // namespace
 
+double least_infinite(Format format) { return std::ldexp(1 - 0x1p-10, info(format).max_exponent()) * 2; }
+
 bool within_bound(const Element& e, Format format, Bits got) {
   if (same_number(format, got, e.rounded)) return true;
   if (decode(format, e.rounded).kind == Kind::nan) return false;
   if (std::isinf(e.bound)) return true;
-  return e.distance <= e.bound * (1 + 1e-9);
+  return e.distance <= e.bound * slack;
 }
 
 Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<Tensor>* got, Depth* depth) {

@@ -48,7 +48,14 @@ TEST(Case, WhatIsNoneIsRefused) {
                        "layer_norm f32 x=f32[1]:3f800000 mean=f32[1]:00000000",
                        "layer_norm f32 x=f32[1]:3f800000 upside_down",
                        "layer_norm f32 x=f32[1]:3f800000 threads=0",
-                       "layer_norm f32 x=f32[1]:3f800000 want=z"};
+                       "layer_norm f32 x=f32[1]:3f800000 want=z",
+                       "layer_norm f32 x=f32[1]:3f800000 want=",
+                       "layer_norm f32 x=f32[1]:3f800000 want=y,",
+                       "layer_norm f32 x=f32[1]:3f800000,",
+                       "layer_norm f32 x=f32[1,]:3f800000",
+                       "layer_norm f32 x=f32[1]:3f800000 x=f32[1]:40000000",
+                       "layer_norm f32 x=f32[1]:3f800000 epsilon=1 epsilon=2",
+                       "layer_norm f32 x=f32[1]:3f800000 unbiased unbiased"};
   for (const char* line : bad) {
     const Result<Case> c = parse_case(line);
     ASSERT_FALSE(c.ok()) << line;

@@ -91,6 +91,8 @@ const std::vector<Lie>& lies() {
        "y is f16[1, 2], expected f32[1, 2]"},
       {"prints_a_lot_and_dies", hello() + "; head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo 'no device' >&2; exit 4", Kind::crashed,
        "exited with status 4; it said: no device"},
+      {"says_no_to_hello", take + "; " + frame(R"({"__metadata__":{"status":"unsupported","message":"no hello"}})") + "; sleep 5", Kind::ok,
+       "its answer to hello: unsupported: no hello"},
       {"says_unsupported", hello() + "; " + frame(R"({"__metadata__":{"status":"unsupported","message":"no gain"}})") + "; sleep 5",
        Kind::unsupported, "no gain"},
       {"says_nonsense", hello() + "; " + frame(R"({"__metadata__":{"status":"fine"}})") + "; sleep 5", Kind::misbehaved,

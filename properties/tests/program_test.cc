@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <span>
 
 namespace norma {
 namespace {
@@ -586,6 +587,9 @@ TEST_F(Program, CheckRefuses) {
   expect_refusal("check simd --cases 3 --shard 5/9", {"--shard", "3 cases"});
   expect_refusal("check simd --shard 99999999999999999999/2", {"--shard", "I/N"});
   for (const char* command : {"check simd", "diagnose simd", "fuzz simd"}) {
+    for (const char* seed : {"-1", "18446744073709551616", "1e3", "1.5", "''"}) {
+      expect_refusal(command + std::string(" --seed ") + seed, {"--seed", "whole number"});
+    }
     expect_refusal(command + std::string(" --time nan"), {"--time", "nan"});
     expect_refusal(command + std::string(" --time 0"), {"--time", "0.01"});
   }
@@ -660,6 +664,11 @@ TEST_F(Program, FuzzFromACorpusAndBack) {
     if (newest.empty() || file.last_write_time() > fs::last_write_time(newest)) newest = file.path();
   }
   EXPECT_EQ(norma("check mutant:unbiased-variance --law agrees_with_reference --case \"$(cat " + newest.string() + ")\"").status, 1);
+  // What holds no case is named.
+  ASSERT_TRUE(write_file(at("corpus/.odd"), std::as_bytes(std::span(std::string_view("layer_nrom f32")))).ok());
+  const Outcome odd = norma("fuzz reference --op layer_norm --cases 1 --corpus corpus");
+  EXPECT_EQ(odd.status, 0) << odd.err;
+  EXPECT_NE(odd.out.find("  no case in .odd: case: no op \"layer_nrom\"\n"), std::string::npos) << odd.out;
 }
 
 TEST_F(Program, FuzzRefuses) {
@@ -675,6 +684,16 @@ TEST_F(Program, FuzzRefuses) {
   }
   expect_refusal("fuzz simd --corpus /proc", {"--corpus", "/proc/case"});
   EXPECT_EQ(norma("fuzz ./nowhere.so").status, 3);
+  expect_refusal("fuzz simd --minutes 1 --cases 9", {"--minutes, --cases", "one of them"});
+  // What makes a program one of libFuzzer's, and here is all of it.
+  ASSERT_TRUE(
+      write_file(at("target"), std::as_bytes(std::span(std::string_view("#!/bin/sh\n# LLVMFuzzerTestOneInput\necho \"$@\"\n")))).ok());
+  fs::permissions(at("target"), fs::perms::owner_all);
+  expect_refusal("fuzz ./target --time 3", {"--time: a libFuzzer target takes no such option"});
+  expect_refusal("fuzz ./target --law mean_zero", {"--law: a libFuzzer target takes no such option"});
+  const Outcome o = norma("fuzz ./target --cases 7 --seed 4");
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.out.find("-runs=7 -seed=5"), std::string::npos) << o.out;
 }
 
 TEST_F(Program, ListsWhatThereIs) {

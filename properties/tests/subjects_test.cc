@@ -1,42 +1,23 @@
 // The subjects that come with the program, where their libraries are: a few laws that they keep, and one finding each.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
-#include <string>
+
+#include "program.h"
 
 namespace norma {
 namespace {
 
-struct Outcome {
-  int status;
-  std::string out;
-};
-
-Outcome norma(const std::string& arguments, const std::string& before = "") {
-  FILE* pipe = popen((before + " " NORMA_PROGRAM " " + arguments + " 2>&1 </dev/null").c_str(), "r");
-  Outcome o{-1, ""};
-  std::array<char, 4096> buffer{};
-  for (std::size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) o.out.append(buffer.data(), got);
-  const int status = pclose(pipe);
-  o.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return o;
-}
-
-// How to get it, or "" where it is there.
-std::string missing(const std::string& name) {
-  for (const auto& row : nlohmann::json::parse(norma("list subjects --json").out)) {
-    if (row["subject"] == name) return row["available"] == "yes" ? "" : row["get"].get<std::string>();
+// Of them, what is missing here: how to get it, or "" where it is there.
+class ShippedSubjects : public Program {
+ protected:
+  [[nodiscard]] std::string missing(const std::string& name) const {
+    for (const auto& row : nlohmann::json::parse(norma("list subjects --json").out)) {
+      if (row["subject"] == name) return row["available"] == "yes" ? "" : row["get"].get<std::string>();
+    }
+    return "no such subject";
   }
-  return "no such subject";
-}
+};
 
 struct Known {
   std::string subject;
@@ -47,7 +28,7 @@ struct Known {
 };
 void PrintTo(const Known& of, std::ostream* to) { *to << of.subject; }
 
-class Subjects : public ::testing::TestWithParam<Known> {};
+class Subjects : public ShippedSubjects, public ::testing::WithParamInterface<Known> {};
 INSTANTIATE_TEST_SUITE_P(Shipped, Subjects,
                          ::testing::Values(
                              // A stride between rows is taken and not looked at.
@@ -71,30 +52,33 @@ TEST_P(Subjects, KeepsLawsAndBreaksOne) {
     ASSERT_NE(known.subject, "numpy") << "the tests need numpy: " << get;
     const Outcome o = norma("check " + known.subject);
     EXPECT_EQ(o.status, 3);
-    EXPECT_EQ(o.out, "norma: " + known.subject + " is not available here: " + get + "\n");
+    EXPECT_EQ(o.err, "norma: " + known.subject + " is not available here: " + get + "\n");
     GTEST_SKIP() << known.subject << " is not available here: " << get;
   }
   const Outcome kept = norma("check " + known.subject + " --cases 20 --time 30 " + known.holds);
-  EXPECT_EQ(kept.status, 0) << kept.out;
+  EXPECT_EQ(kept.status, 0) << kept.out << kept.err;
   EXPECT_EQ(kept.out.find("must         0"), std::string::npos) << "a law that tested nothing\n" << kept.out;
   const std::string replay = " --time 30 --law " + known.law + " --case '" + known.because + "'";
   const Outcome found = norma("check " + known.subject + replay);
-  EXPECT_EQ(found.status, 1) << found.out;
+  EXPECT_EQ(found.status, 1) << found.out << found.err;
   EXPECT_NE(found.out.find(known.says), std::string::npos) << found.out;
   EXPECT_EQ(norma("check reference" + replay).status, 0);
 }
 
 // Interpreters are found on the path, and their absence is one line.
-TEST(ShippedSubjects, SayHowToGetWhatIsMissing) {
-  const Outcome o = norma("check onnxruntime", "PATH=/nowhere");
+TEST_F(ShippedSubjects, SayHowToGetWhatIsMissing) {
+  const std::string path = std::getenv("PATH");
+  ASSERT_EQ(setenv("PATH", "/nowhere", 1), 0);
+  const Outcome o = norma("check onnxruntime");
+  ASSERT_EQ(setenv("PATH", path.c_str(), 1), 0);
   EXPECT_EQ(o.status, 3);
-  EXPECT_TRUE(o.out.starts_with("norma: onnxruntime is not available here: npm ci --ignore-scripts in /")) << o.out;
-  EXPECT_EQ(std::count(o.out.begin(), o.out.end(), '\n'), 1) << o.out;
-  EXPECT_NE(norma("check pytroch").out.find("did you mean pytorch?"), std::string::npos);
+  EXPECT_TRUE(o.err.starts_with("norma: onnxruntime is not available here: npm ci --ignore-scripts in /")) << o.err;
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  expect_refusal("check pytroch", {"did you mean pytorch?"});
 }
 
 // The findings of docs/field_report.md: every command in it prints what is under it.
-class FieldReport : public ::testing::TestWithParam<std::string> {};
+class FieldReport : public ShippedSubjects, public ::testing::WithParamInterface<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Of, FieldReport, ::testing::Values("onednn", "pytorch", "onnxruntime", "numpy"),
                          [](const auto& i) { return i.param; });
 
@@ -108,7 +92,7 @@ TEST_P(FieldReport, IsWhatIsPrinted) {
     std::string expected;
     ASSERT_TRUE(std::getline(page, expected)) << line;
     const Outcome o = norma(line.substr(std::string("norma ").size()) + " --time 30");
-    EXPECT_EQ(o.status, 1) << line;
+    EXPECT_EQ(o.status, 1) << line << o.err;
     EXPECT_EQ(o.out.substr(0, o.out.find('\n')), expected) << line;
     ++commands;
   }
@@ -116,7 +100,7 @@ TEST_P(FieldReport, IsWhatIsPrinted) {
 }
 
 // Its table counts every law there is: who adds one has to measure again (norma check NAME).
-TEST(FieldReportTable, CountsEveryLaw) {
+TEST_F(ShippedSubjects, AreCountedLawByLawInTheFieldReport) {
   const auto laws = static_cast<int>(nlohmann::json::parse(norma("list laws --json").out).size());
   std::ifstream page(NORMA_SOURCE "/docs/field_report.md");
   const std::regex row(R"(\| .* \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|)");

@@ -1,6 +1,9 @@
 #include "norma/text.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -231,6 +234,12 @@ std::string to_hex(Format format, Bits bits) {
   std::string s = "0x";
   for (int shift = info(format).width - 4; shift >= 0; shift -= 4) s += "0123456789abcdef"[bits >> shift & 15];
   return s;
+}
+
+std::string to_hex(double value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), std::fabs(value), std::chars_format::hex).ptr;
+  return (std::signbit(value) ? "-" : "") + std::string(std::isfinite(value) ? "0x" : "") + std::string(digits.data(), end);
 }
 
 std::optional<Fraction> to_fraction(const Real& y) {

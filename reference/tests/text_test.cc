@@ -161,6 +161,9 @@ TEST(Text, ExactFormsAreInLowestTerms) {
   EXPECT_EQ(form(fifth, 0, 0), "0");
   EXPECT_EQ(to_exact(real(-0.0)), "-0");
   EXPECT_EQ(to_exact(real(-0.375)), "-3/8");
+  EXPECT_EQ(to_hex(12.0), "0x1.8p+3");
+  EXPECT_EQ(to_hex(-0.0), "-0x0p+0");
+  EXPECT_EQ(to_hex(-std::numeric_limits<double>::infinity()), "-inf");
   EXPECT_EQ(to_hex(Format::f16, 0x3c01), "0x3c01");
   EXPECT_EQ(to_hex(Format::f8_e4m3, 0x7), "0x07");
 }

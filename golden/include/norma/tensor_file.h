@@ -57,6 +57,7 @@ Result<TensorFile> read_tensor_file(const std::filesystem::path& path);
 Status write_tensor_file(const std::filesystem::path& path, const TensorFile& file);
 
 // The same for any bytes.
+Result<std::string> read_file(const std::filesystem::path& path);
 Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 // Whether write_file would get as far as a file without a name in the directory of `path`: to ask before long work. Changes nothing.
 Status may_write_file(const std::filesystem::path& path);

@@ -33,6 +33,11 @@ struct Element {
   double size = 0;       // of y: |γ|·max(1, |x̂|) + |β|, what it is made of
 };
 
+// Bounds and errors are doubles, themselves rounded: what is compared with a bound may be this many times as large.
+inline constexpr double slack = 1 + 1e-9;
+// An infinity is as far away as the least number that rounds to it, with room to spare.
+[[nodiscard]] double least_infinite(Format format);
+
 // Whether an element is as an honest subject gives it.
 [[nodiscard]] bool within_bound(const Element& e, Format format, Bits got);
 

@@ -1,10 +1,7 @@
 #include "norma/check.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <initializer_list>
 #include <memory>
 #include <utility>
 
@@ -30,26 +27,16 @@ struct Options : Search {
   bool strict = false;
   std::string waivers;
   Destinations to;
-  std::vector<std::string> names;  // of the options that were given
-
-  [[nodiscard]] bool given(std::string_view name) const { return std::find(names.begin(), names.end(), name) != names.end(); }
 };
 
 // What would not be looked at is refused. A replay prints one line a law; of all mutants there is one table.
 Status check_together(const Options& options) {
-  const auto only = [&](std::string_view of, std::initializer_list<std::string_view> looked_at) {
-    for (const std::string& name : options.names) {
-      if (std::find(looked_at.begin(), looked_at.end(), name) != looked_at.end()) continue;
-      return Status{Code::bad_parameter, fmt::format("{}: {} takes no such option, only {}", name, of, fmt::join(looked_at, ", "))};
-    }
-    return Status{};
-  };
   if (options.subject == "mutant:all") {
-    return only("mutant:all", {"--law", "--op", "--dtype", "--cases", "--seed", "--seeds", "--time", "--json"});
+    return options.only("mutant:all", {"--law", "--op", "--dtype", "--cases", "--seed", "--seeds", "--time", "--json"});
   }
   if (options.given("--case")) {
     if (options.laws.empty()) return {Code::bad_parameter, "--case: expected one --law or more to hold it against"};
-    return only("--case", {"--case", "--law", "--time"});
+    return options.only("--case", {"--case", "--law", "--time"});
   }
   return options.given("--seeds") ? Status{Code::bad_parameter, "--seeds: expected of mutant:all only; --cases searches more"} : Status{};
 }
@@ -69,7 +56,10 @@ int replay(const Options& options, const properties::Settings& settings) {
   for (const auto& [law, wish] : questions) {
     const properties::Finding f = properties::replay(*started.subject, *law, *c);
     fmt::print("{}: {}\n", law->slug, f.vacuous ? "says nothing of it" : f.what.empty() ? "holds" : f.what);
-    if (f.reply == properties::Reply::Kind::lost) return subject_error;
+    if (f.reply == properties::Reply::Kind::lost) {
+      (void)fail({Code::io_error, fmt::format("{}: {}", options.subject, f.what)});
+      return subject_error;
+    }
     if (!f.what.empty() && f.reply != properties::Reply::Kind::unsupported) status = violated;
   }
   return status;
@@ -80,7 +70,8 @@ int run(const Options& options) {
   if (!settings.ok()) return fail(settings.status());
   settings->cases = options.cases;
   if (Status status = check_together(options); !status.ok()) return fail(status);
-  if (Status status = options.to.check(); !status.ok()) return fail(status);
+  if (Status status = options.to.check(options.waivers.empty() ? std::vector<std::string>{} : std::vector{options.waivers}); !status.ok())
+    return fail(status);
   Result<std::vector<Waiver>> waivers = options.waivers.empty() ? std::vector<Waiver>{} : read_waivers(options.waivers, options.subject);
   if (!waivers.ok()) return fail(waivers.status());
   const std::size_t laws = properties::questions(*settings).size();
@@ -126,9 +117,7 @@ void add_check(CLI::App& app, Command& chosen) {
       ->type_name("FILE");
   add_flags(*command, options->to);
   command->callback([command, options, &chosen] {
-    for (const CLI::Option* option : command->get_options()) {
-      if (option->count() != 0 && !option->get_positional()) options->names.push_back(option->get_name());
-    }
+    note_given(*command, *options);
     chosen = [options] { return run(*options); };
   });
 }

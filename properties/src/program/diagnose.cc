@@ -30,6 +30,7 @@ struct Options {
 std::string_view verdict(const Diagnosis& d) {
   if (d.cases == 0) return d.unanswered != 0 ? "unanswered" : "unsupported";
   if (d.wrong == 0) return d.unanswered != 0 ? "unanswered" : "agrees";
+  if (d.range_only) return "out_of_range";
   return !d.explanations.empty() && d.explanations.front().explains(d.exact) ? "explained" : "unexplained";
 }
 
@@ -59,7 +60,7 @@ void print(const Diagnosis& d) {
     return;
   }
   fmt::print("{}: {} leaves the bound in {} of {} cases{}\n", op, fmt::join(role_list(d.outputs), ", "), d.wrong, d.cases,
-             d.range_only ? ", all of them with squares or sums beyond the range of its arithmetic" : "");
+             d.range_only ? ", all of them with squares or sums beyond the range of its arithmetic, of which nothing is promised" : "");
   const std::vector<const Explanation*> all = found(d);
   for (const Explanation* x : all)
     fmt::print("  {} {}: {}\n    {}\n", x == all.front() ? "it computes" : "or, alike,", x->name, x->says, evidence(*x, d.exact));
@@ -68,7 +69,9 @@ void print(const Diagnosis& d) {
                evidence(d.explanations.front(), d.exact));
   }
   if (d.arithmetic) fmt::print("  it would be within the bound of \"{}\"\n", *d.arithmetic);
-  fmt::print("  for instance {}\n", properties::to_line(*d.simplest));
+  const std::string line = properties::to_line(*d.simplest);
+  fmt::print("  for instance {}\n",
+             line.size() < longest_line ? line : fmt::format("a case of {} elements: --json has it", d.simplest->elements()));
 }
 
 nlohmann::ordered_json to_json(const Agreement& a) {
@@ -118,7 +121,7 @@ int run(const Options& options) {
   bool wrong = false;
   auto all = nlohmann::ordered_json::array();
   for (const Diagnosis& d : *diagnoses) {
-    wrong = wrong || d.wrong != 0 || d.unanswered != 0;
+    wrong = wrong || (d.wrong != 0 && !d.range_only) || d.unanswered != 0;
     if (options.json) {
       all.push_back(to_json(d));
     } else {
@@ -150,7 +153,7 @@ void add_diagnose(CLI::App& app, Command& chosen) {
       ->allow_extra_args(false)
       ->type_name("NAME,...");
   command->add_option("--cases", options->cases, "generated cases an op; 400")->type_name("N")->check(CLI::Range(1, 1'000'000));
-  command->add_option("--seed", options->seed, "another seed, other cases; 1")->type_name("N");
+  add_seed(*command, options->seed);
   add_time(*command, options->seconds);
   command->add_flag("--json", options->json, "print one JSON object")->disable_flag_override();
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });

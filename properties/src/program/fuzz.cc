@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "norma/tensor_file.h"
@@ -32,13 +30,6 @@ struct Options : Search {
   double seconds = 2;
   bool strict = false;
 };
-
-Result<std::string> contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return Status{Code::io_error, fmt::format("{}: cannot be read", printable(path.string()))};
-  return text;
-}
 
 // A file of its own with the line of the case: `name`, or one that follows from the line.
 Status keep(const fs::path& folder, const Case& c, std::string name = "") {
@@ -65,6 +56,7 @@ Status prepare(const std::string& path) {
 struct Corpus {
   std::vector<Case> cases;  // that some question fits, in the order of their files' names
   std::size_t files = 0;
+  std::vector<std::string> others;  // files without a case, and why
 };
 Result<Corpus> read_corpus(const std::string& path, const std::vector<Question>& questions) {
   std::error_code error;
@@ -77,12 +69,19 @@ Result<Corpus> read_corpus(const std::string& path, const std::vector<Question>&
   Corpus corpus;
   corpus.files = paths.size();
   for (const fs::path& file : paths) {
-    Result<std::string> line = contents(file);
-    if (!line.ok()) return line.status();
+    Result<std::string> line = read_file(file);
+    if (!line.ok()) {
+      corpus.others.push_back(line.status().message);
+      continue;
+    }
     line->erase(line->find_last_not_of(" \r\n") + 1);  // as editors end it
     Result<Case> c = properties::case_of(*line);
+    if (!c.ok()) {
+      corpus.others.push_back(fmt::format("{}: {}", printable(file.filename().string()), c.status().message));
+      continue;
+    }
     const auto fits = [&](const Question& q) { return properties::fits(*c, q.wish); };
-    if (c.ok() && std::any_of(questions.begin(), questions.end(), fits)) corpus.cases.push_back(std::move(*c));
+    if (std::any_of(questions.begin(), questions.end(), fits)) corpus.cases.push_back(std::move(*c));
   }
   return corpus;
 }
@@ -91,17 +90,13 @@ Result<Corpus> read_corpus(const std::string& path, const std::vector<Question>&
 bool instrumented(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored) || path.ends_with(".so")) return false;
-  const Result<std::string> program = contents(path);
+  const Result<std::string> program = read_file(path);
   return program.ok() && program->find("LLVMFuzzerTestOneInput") != std::string::npos;
 }
 
 int run_libfuzzer(const Options& options) {
-  const bool divided = !options.laws.empty() || !options.ops.empty() || !options.dtypes.empty() || options.shard != "1/1" || options.strict;
-  if (divided) {
-    return fail(
-        {Code::bad_parameter,
-         "--law, --op, --dtype, --shard, --strict: not for a libFuzzer target, which asks what it was made to ask; --seed divides"});
-  }
+  // It asks what it was made to ask; seeds divide it.
+  if (Status status = options.only("a libFuzzer target", {"--minutes", "--cases", "--seed", "--corpus"}); !status.ok()) return fail(status);
   std::vector<std::string> words{options.subject,
                                  options.cases != 0 ? fmt::format("-runs={}", options.cases)
                                                     : fmt::format("-max_total_time={:.0f}", std::max(1.0, options.minutes * 60)),
@@ -122,6 +117,8 @@ int run_libfuzzer(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (options.given("--minutes") && options.given("--cases"))
+    return fail({Code::bad_parameter, "--minutes, --cases: expected one of them"});
   const Result<properties::Settings> settings = settings_of(options);
   if (!settings.ok()) return fail(settings.status());
   const std::vector<Question> all = properties::questions(*settings);
@@ -137,6 +134,9 @@ int run(const Options& options) {
   fmt::print("{} is not instrumented: random search, seed {}", started.subject->name(), options.seed);
   if (!options.corpus.empty()) fmt::print(", from {} cases in {} files", corpus->cases.size(), corpus->files);
   fmt::print("\n");
+  constexpr std::size_t most_named = 3;
+  for (std::size_t i = 0; i < std::min(corpus->others.size(), most_named); ++i) fmt::print("  no case in {}\n", corpus->others[i]);
+  if (corpus->others.size() > most_named) fmt::print("  nor in {} other files\n", corpus->others.size() - most_named);
   std::fflush(stdout);
 
   const auto start = std::chrono::steady_clock::now();
@@ -203,7 +203,10 @@ void add_fuzz(CLI::App& app, Command& chosen) {
   add_search(*command, *options);
   add_time(*command, options->seconds);
   command->add_flag("--strict", options->strict, "a broken `should` counts too")->disable_flag_override();
-  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  command->callback([command, options, &chosen] {
+    note_given(*command, *options);
+    chosen = [options] { return run(*options); };
+  });
 }
 
 }  // namespace norma::program

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -256,6 +257,11 @@ void Threads::run(std::size_t tasks, void (*task)(void* context, std::size_t i),
     tbb::parallel_for(
         std::size_t{0}, tasks, [&](std::size_t i) { task(context, i); }, tbb::simple_partitioner());
   });
+}
+
+Threads& kept_threads(int count) {
+  static std::map<int, Threads> all;
+  return all.try_emplace(count, static_cast<std::size_t>(count)).first->second;
 }
 
 std::size_t all_threads() { return static_cast<std::size_t>(std::max(1, tbb::info::default_concurrency())); }

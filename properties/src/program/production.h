@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string_view>
 
 #include "norma/rounding.h"
 #include "norma/simd.h"
@@ -25,6 +26,8 @@ class Threads final : public simd::Executor {
   struct Arena;  // so that nobody else has to know oneTBB
   std::unique_ptr<Arena> arena_;
 };
+// So many, kept from call to call: for a process that does nothing else.
+Threads& kept_threads(int count);
 
 // As many as this process may run on.
 [[nodiscard]] std::size_t all_threads();
@@ -39,5 +42,9 @@ struct Production {
 // Computes with norma::simd what norma::compute computes. What makes no sense is refused as there; what does, but is not offered here, with
 // a sentence that says so. On any status but ok, no output but a running statistic has been touched.
 Status produce(const Spec& spec, Mode mode, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, const Production& how);
+
+// What it says of itself as a subject (norma/subject.h), correctly rounded.
+inline constexpr std::string_view simd_words =
+    "algorithm=correctly_rounded bitwise=batch_independence,scale_invariance,alignment,threads threads";
 
 }  // namespace norma::program

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <span>
 
 #include "norma/tensor_file.h"
@@ -138,8 +140,12 @@ std::string headline(const CheckReport& report) {
 
 std::string escaped(std::string_view text) {
   std::string out;
-  // A subject's words may be anything: what is no UTF-8 becomes U+FFFD.
-  for (const char c : nlohmann::json::parse(dump(text)).get<std::string>()) {
+  // A subject's words may be anything: what is no UTF-8 becomes U+FFFD, and so does what XML does not have.
+  std::string whole = nlohmann::json::parse(dump(text)).get<std::string>();
+  for (const std::string_view none : {"\xef\xbf\xbe", "\xef\xbf\xbf"}) {
+    for (std::size_t at = 0; (at = whole.find(none, at)) != std::string::npos;) whole.replace(at, none.size(), "\xef\xbf\xbd");
+  }
+  for (const char c : whole) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -218,8 +224,11 @@ std::string to_markdown(const CheckReport& report) {
   }
   for (const LawReport& r : report.report.laws) {
     for (const Finding* f : findings(r)) {
-      text += fmt::format("\n<details><summary>{}: {}</summary>\n\n```\n{}\n```\n</details>\n", r.law->slug, escaped(f->what),
-                          short_command(report, *r.law, f->smallest));
+      const std::string replay = short_command(report, *r.law, f->smallest);
+      std::string fence = "```";
+      while (replay.find(fence) != std::string::npos) fence += '`';
+      text += fmt::format("\n<details><summary>{0}: {1}</summary>\n\n{2}\n{3}\n{2}\n</details>\n", r.law->slug, escaped(f->what), fence,
+                          replay);
     }
   }
   return text;
@@ -262,27 +271,56 @@ std::string to_junit(const CheckReport& report) {
   return text + "</testsuite>\n";
 }
 
-Status Destinations::check() const {
+namespace {
+
+// Whether both paths lead to one file, there already or not.
+bool same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  return fs::equivalent(a, b, none) || fs::weakly_canonical(fs::absolute(a), none) == fs::weakly_canonical(fs::absolute(b), none);
+}
+
+}  // namespace
+
+Status Destinations::check(const std::vector<std::string>& read) const {
   if (json && markdown) return {Code::bad_parameter, "--json and --markdown: expected one of them"};
-  if (!junit.empty() && junit == html) return {Code::bad_parameter, "--junit and --html: expected a file each"};
-  for (const std::string& path : {junit, html}) {
-    if (Status status = path.empty() ? Status{} : may_write_file(path); !status.ok()) return status;
+  std::vector<std::string> taken = read;
+  for (const auto& [option, path] : {std::pair{"--junit", junit}, {"--html", html}}) {
+    if (path.empty()) continue;
+    for (const std::string& other : taken) {
+      if (same_file(path, other)) {
+        return {Code::bad_parameter,
+                fmt::format("{}: {} is also {}: expected a file of its own", option, printable(path), printable(other))};
+      }
+    }
+    if (Status status = may_write_file(path); !status.ok()) return status;
+    taken.push_back(path);
   }
   return {};
 }
 
+void add_flags(CLI::App& command, Destinations& to) {
+  command.add_option("--junit", to.junit, "write a JUnit XML file as well")->type_name("FILE");
+  command.add_option("--html", to.html, "write a page to look at as well")->type_name("FILE");
+  command.add_flag("--markdown", to.markdown, "print a table for the summary of a CI run")->disable_flag_override();
+  command.add_flag("--json", to.json, "print one JSON object (properties/schema/report.schema.json)")->disable_flag_override();
+}
+
 int deliver(const CheckReport& report, const Destinations& to) {
-  // Files first: what cannot be written is then the only line there is.
+  // What took so long is printed, whatever becomes of the files.
+  bool written = true;
   const auto put = [&](const std::string& path, auto&& make) {
-    if (path.empty()) return Status{};
+    if (path.empty()) return;
     const std::string text = make(report);
-    return write_file(path, std::as_bytes(std::span(text)));
+    const Status status = write_file(path, std::as_bytes(std::span(text)));
+    if (!status.ok()) written = false, (void)fail(status);
   };
-  if (Status status = put(to.junit, to_junit); !status.ok()) return fail(status);
-  if (Status status = put(to.html, to_html); !status.ok()) return fail(status);
+  put(to.junit, to_junit);
+  put(to.html, to_html);
   fmt::print("{}", to.json ? dump(to_json(report)) + "\n" : to.markdown ? to_markdown(report) : to_text(report));
   const std::string& ended = report.report.ended;
   if (!ended.empty()) (void)fail({Code::io_error, fmt::format("the search ended early: {}", ended)});
+  if (!written) return input_error;
   return fails(report) ? violated : ended.empty() ? holds : subject_error;
 }
 

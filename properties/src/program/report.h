@@ -52,11 +52,12 @@ struct Destinations {
   bool json = false, markdown = false;  // instead of text
   std::string junit, html;              // files
 
-  // Whether it can go there, before any work is done.
-  [[nodiscard]] Status check() const;
+  // Whether it can go there, before any work is done, and over none of the files that are read.
+  [[nodiscard]] Status check(const std::vector<std::string>& read) const;
 };
 void add_flags(CLI::App& command, Destinations& to);
-// Writes and prints a report; the exit status, 3 where the search ended early and nothing is broken so far.
+// Writes and prints a report; the exit status: 2 where a file could not be written, 3 where the search ended early and nothing is broken so
+// far.
 int deliver(const CheckReport& report, const Destinations& to);
 
 // A list of waivers that a person wrote: the ones of `subject`, if all are right.

@@ -286,8 +286,7 @@ std::string conditions(const Accuracy& a) {
     const double cx = x + width / 2, cy = c.error == 0 ? bottom : axis.y(c.error);
     const std::string told = fmt::format("<title>condition {} to {}: error {}, bound {}, worst margin {}</title>", power("2", e),
                                          power("2", e + 1), short_number(c.error), short_number(c.bound), short_number(c.margin));
-    // As within_bound rounds.
-    if (c.margin > 1 + 1e-9) {
+    if (c.margin > properties::slack) {
       violated = true;
       dots += fmt::format("<path class=\"cross\" d=\"M{:.1f} {:.1f}l9 9m0 -9l-9 9\">{}</path>", cx - 4.5, cy - 4.5, told);
     } else {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -41,7 +39,23 @@ std::string sentence(const nlohmann::json::exception& error) {
 
 // JSON has no infinity.
 ordered_json number(double value) { return std::isinf(value) ? ordered_json("inf") : ordered_json(value); }
-double number(const ordered_json& j) { return j.is_string() && j == "inf" ? std::numeric_limits<double>::infinity() : j.get<double>(); }
+// Errors, margins and bounds have no sign, nor have counts.
+double number(const ordered_json& j) {
+  const double value = j.is_string() && j == "inf" ? std::numeric_limits<double>::infinity() : j.get<double>();
+  if (!(value >= 0)) throw Stumble{fmt::format("{} is negative", j.dump())};
+  return value;
+}
+std::int64_t count(const ordered_json& j) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // sums of reports stay what JSON has
+  if (!j.is_number_integer() || j < 0 || j > most) throw Stumble{fmt::format("{} is no count", j.dump())};
+  return j.get<std::int64_t>();
+}
+// Several of them, in an array or by name.
+template <class T>
+T counts(const ordered_json& j) {
+  for (const ordered_json& each : j) (void)count(each);
+  return j.get<T>();
+}
 
 const Law& known_law(const std::string& slug) {
   if (const Law* law = properties::law_named(slug)) return *law;
@@ -81,10 +95,10 @@ ordered_json to_json(const Tally& t) {
           {"worst_by_ulp", to_json(t.ulp)}, {"worst_by_margin", to_json(t.margin)}};
 }
 Tally tally(const ordered_json& j) {
-  return {j.at("elements").get<std::int64_t>(),
-          j.at("correctly_rounded").get<std::int64_t>(),
-          j.at("faithful").get<std::int64_t>(),
-          j.at("within_bound").get<std::int64_t>(),
+  return {count(j.at("elements")),
+          count(j.at("correctly_rounded")),
+          count(j.at("faithful")),
+          count(j.at("within_bound")),
           extreme(j.at("worst_by_ulp"), number(j.at("max_ulp_error"))),
           extreme(j.at("worst_by_margin"), number(j.at("max_margin")))};
 }
@@ -117,11 +131,11 @@ Accuracy accuracy(const ordered_json& j) {
   Accuracy a;
   static_cast<Tally&>(a) = tally(j);
   a.depth = extreme(j.at("worst_by_depth"), number(j.at("effective_depth")));
-  a.histogram = j.at("ulp_histogram").get<decltype(a.histogram)>();
+  a.histogram = counts<decltype(a.histogram)>(j.at("ulp_histogram"));
   for (const ordered_json& bin : j.at("conditions")) {
     const auto at = static_cast<std::size_t>(bin.at("log2").get<int>() - Accuracy::least_condition);
     if (at >= a.conditions.size()) throw Stumble{fmt::format("conditions: no bin {}", bin.at("log2").dump())};
-    a.conditions[at] = {bin.at("elements").get<std::int64_t>(), number(bin.at("max_ulp_error")), number(bin.at("max_margin")),
+    a.conditions[at] = {count(bin.at("elements")), number(bin.at("max_ulp_error")), number(bin.at("max_margin")),
                         number(bin.at("max_error")), number(bin.at("max_bound"))};
   }
   for (const ordered_json& row : j.at("kinds")) {
@@ -129,6 +143,18 @@ Accuracy accuracy(const ordered_json& j) {
     const std::optional<Format> format = format_named(row.at("dtype").get<std::string>());
     if (!op || !format) throw Stumble{fmt::format("kinds: no op {} in {}", row.at("op").dump(), row.at("dtype").dump())};
     a.kinds[{*op, *format}] = tally(row);
+  }
+  // Every element is in a bin of each, and of a kind.
+  Tally sum;
+  std::int64_t in_histogram = 0, in_conditions = 0;
+  for (const auto& [kind, t] : a.kinds) sum.join(t);
+  for (const std::int64_t n : a.histogram) in_histogram += n;
+  for (const Condition& c : a.conditions) in_conditions += c.elements;
+  const bool ordered = a.correctly_rounded <= a.faithful && a.faithful <= a.elements && a.within <= a.elements;
+  const bool together = sum.elements == a.elements && sum.correctly_rounded == a.correctly_rounded && sum.faithful == a.faithful &&
+                        sum.within == a.within && a.histogram[0] == a.correctly_rounded;
+  if (!ordered || !together || in_histogram != a.elements || in_conditions != a.elements) {
+    throw Stumble{"accuracy: its numbers of elements do not add up"};
   }
   return a;
 }
@@ -167,13 +193,13 @@ LawReport law_report(const ordered_json& j) {
   LawReport r;
   r.law = &known_law(j.at("law").get<std::string>());
   r.severity = j.at("severity") == word(Severity::must) ? Severity::must : Severity::should;
-  r.held = j.at("held").get<std::int64_t>();
-  r.broken = j.at("broken").get<std::int64_t>();
-  r.ranged = j.at("broken_out_of_range").get<std::int64_t>();
-  r.vacuous = j.at("vacuous").get<std::int64_t>();
-  r.unsupported = j.at("unsupported").get<std::int64_t>();
-  r.families = j.at("families").get<decltype(r.families)>();
-  r.reasons = j.at("unsupported_because").get<decltype(r.reasons)>();
+  r.held = count(j.at("held"));
+  r.broken = count(j.at("broken"));
+  r.ranged = count(j.at("broken_out_of_range"));
+  r.vacuous = count(j.at("vacuous"));
+  r.unsupported = count(j.at("unsupported"));
+  r.families = counts<decltype(r.families)>(j.at("families"));
+  r.reasons = counts<decltype(r.reasons)>(j.at("unsupported_because"));
   for (const ordered_json& f : j.at("findings")) {
     const auto reply = std::find(replies.begin(), replies.end(), f.at("reply").get<std::string>());
     if (reply == replies.end()) throw Stumble{fmt::format("there is no reply {}", f.at("reply").dump())};
@@ -295,13 +321,9 @@ Result<CheckReport> from_json(const ordered_json& j) {
 
 Result<ordered_json> read_json(const std::string& path, std::vector<std::int64_t>* lines) {
   const auto bad = [&](const std::string& what) { return Status{Code::bad_file, fmt::format("{}: {}", printable(path), what)}; };
-  std::error_code ignored;
-  const std::filesystem::file_status there = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(there)) return bad("there is no such file");
-  if (!std::filesystem::is_regular_file(there)) return bad("expected a regular file");
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return bad("cannot be read");
+  const Result<std::string> read = read_file(path);
+  if (!read.ok()) return read.status();
+  const std::string& text = *read;
   std::int64_t line = 1;
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, ordered_json::parse_event_t event, ordered_json& value) {
@@ -318,6 +340,8 @@ Result<ordered_json> read_json(const std::string& path, std::vector<std::int64_t
     }
     return true;
   };
+  // To the parser, it ends the text.
+  if (text.find('\0') != std::string::npos) return bad("is no JSON: there is a byte 0 in it");
   try {
     return ordered_json::parse(Counting{text.data(), &line}, Counting{text.data() + text.size(), &line}, watch);
   } catch (const Stumble& stumble) {

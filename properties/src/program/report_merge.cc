@@ -48,7 +48,7 @@ std::vector<std::pair<std::string_view, std::string>> identity(const CheckReport
 }
 
 int run(const std::vector<std::string>& paths, const Destinations& to) {
-  if (Status status = to.check(); !status.ok()) return fail(status);
+  if (Status status = to.check(paths); !status.ok()) return fail(status);
   std::vector<CheckReport> reports;
   for (const std::string& path : paths) {
     const Result<nlohmann::ordered_json> json = read_json(path);
@@ -115,13 +115,6 @@ void add_report(CLI::App& app, Command& chosen) {
   command->add_option("FILE", options->paths, "what norma check --json printed")->required();
   add_flags(*command, options->to);
   command->callback([options, &chosen] { chosen = [options] { return run(options->paths, options->to); }; });
-}
-
-void add_flags(CLI::App& command, Destinations& to) {
-  command.add_option("--junit", to.junit, "write a JUnit XML file as well")->type_name("FILE");
-  command.add_option("--html", to.html, "write a page to look at as well")->type_name("FILE");
-  command.add_flag("--markdown", to.markdown, "print a table for the summary of a CI run")->disable_flag_override();
-  command.add_flag("--json", to.json, "print one JSON object (properties/schema/report.schema.json)")->disable_flag_override();
 }
 
 }  // namespace norma::program

@@ -1,6 +1,7 @@
 #include "search.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -17,8 +18,36 @@ void add_search(CLI::App& command, Search& options) {
   command.add_option("--law", options.laws, "only these laws")->delimiter(',')->allow_extra_args(false)->type_name("SLUG,...");
   command.add_option("--op", options.ops, "only these ops")->delimiter(',')->allow_extra_args(false)->type_name("OP,...");
   command.add_option("--dtype", options.dtypes, "only these formats of x")->delimiter(',')->allow_extra_args(false)->type_name("NAME,...");
-  command.add_option("--seed", options.seed, "another seed, other cases; 1")->type_name("N");
+  add_seed(command, options.seed);
   command.add_option("--shard", options.shard, "only the I-th of N shares of the cases")->type_name("I/N");
+}
+
+void add_seed(CLI::App& command, std::uint64_t& seed) {
+  // CLI11 takes -1 for 2^64 - 1, and what is too large for 2^64 - 1 as well.
+  const CLI::Validator whole(
+      [](std::string& word) {
+        std::uint64_t value = 0;
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        return error == std::errc() && end == word.data() + word.size() ? "" : quote(word) + ": expected a whole number from 0 to 2^64 - 1";
+      },
+      "");
+  command.add_option("--seed", seed, "another seed, other cases; 1")->type_name("N")->check(whole);
+}
+
+bool Search::given(std::string_view name) const { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+Status Search::only(std::string_view of, std::initializer_list<std::string_view> looked_at) const {
+  for (const std::string& name : names) {
+    if (std::find(looked_at.begin(), looked_at.end(), name) != looked_at.end()) continue;
+    return {Code::bad_parameter, fmt::format("{}: {} takes no such option, only {}", name, of, fmt::join(looked_at, ", "))};
+  }
+  return {};
+}
+
+void note_given(const CLI::App& command, Search& options) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() != 0 && !option->get_positional()) options.names.push_back(option->get_name());
+  }
 }
 
 CLI::Validator number_in(double least, double most) {

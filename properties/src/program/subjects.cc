@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include "norma/check.h"
 #include "norma/mutants.h"
@@ -24,12 +23,9 @@ Status by_reference(const Spec& spec, const ByRole<ConstView>& inputs, const ByR
   return compute(spec, properties::with_running(inputs, outputs), outputs);
 }
 
-// oneTBB's threads are kept from call to call, in a process that does nothing else.
 template <simd::Accuracy accuracy>
 Status by_simd_threads(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, int threads) {
-  static std::map<int, Threads> all;
-  Threads& executor = all.try_emplace(threads, static_cast<std::size_t>(threads)).first->second;
-  return produce(spec, Mode::nearest_even, properties::with_running(inputs, outputs), outputs, {accuracy, &executor, nullptr});
+  return produce(spec, Mode::nearest_even, properties::with_running(inputs, outputs), outputs, {accuracy, &kept_threads(threads), nullptr});
 }
 
 template <simd::Accuracy accuracy>
@@ -98,16 +94,14 @@ Shipped found(const Script& script) {
   return shipped;
 }
 
-constexpr std::string_view by_design = "bitwise=batch_independence,scale_invariance,alignment,threads threads";
-
 }  // namespace
 
 const std::vector<BuiltIn>& built_in_subjects() {
   static const std::vector<BuiltIn> subjects = [] {
     std::vector<BuiltIn> all{
-        {"reference", "norma::compute: integers", fmt::format("algorithm=correctly_rounded {}", by_design), by_reference},
-        {"simd", "norma::simd, correctly rounded", fmt::format("algorithm=correctly_rounded {}", by_design),
-         by_simd<simd::Accuracy::correctly_rounded>, by_simd_threads<simd::Accuracy::correctly_rounded>},
+        {"reference", "norma::compute: integers", std::string(simd_words), by_reference},
+        {"simd", "norma::simd, correctly rounded", std::string(simd_words), by_simd<simd::Accuracy::correctly_rounded>,
+         by_simd_threads<simd::Accuracy::correctly_rounded>},
         {"simd_fast", "norma::simd, fast", "compute=f32 algorithm=two_pass depth=n-1 bitwise=batch_independence,alignment,threads threads",
          by_simd<simd::Accuracy::fast>, by_simd_threads<simd::Accuracy::fast>},
     };

@@ -27,6 +27,9 @@ Result<Bits> parse_number(std::string_view text, Format format, bool* exact = nu
 // 0x and all the digits of the pattern.
 [[nodiscard]] std::string to_hex(Format format, Bits bits);
 
+// A double as a hexadecimal float, exactly: 0x1.8p+3, -0x0p+0; or inf, -inf, nan.
+[[nodiscard]] std::string to_hex(double value);
+
 // A rational number in lowest terms; nullopt for any other.
 struct Fraction {
   Integer numerator;
