@@ -63,6 +63,7 @@ Result<Target> find_target(const std::filesystem::path& path) {
     if (ignored) return io_error("is a symbolic link that leads nowhere: " + ignored.message());
   }
   target.exists = ::stat(target.path.c_str(), &target.old) == 0;
+  if (!target.exists && errno != ENOENT) return io_error("cannot be written: " + reason(errno));  // a name too long, say
   if (target.exists && !S_ISREG(target.old.st_mode)) return not_regular(target.old.st_mode);
   return target;
 }

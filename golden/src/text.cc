@@ -34,11 +34,26 @@ std::string hex(char32_t value, int digits) {
   return s;
 }
 
-// Not control characters, line and paragraph separators, marks that turn the direction of what follows, or code points that are none.
+// Not what is invisible (Unicode 15): one cannot see that it is there, nor what it does to the text around it.
 bool shows_itself(char32_t point) {
-  const auto in = [&](char32_t least, char32_t most) { return least <= point && point <= most; };
-  return point >= 0xa0 && !in(0x200e, 0x200f) && !in(0x2028, 0x202e) && !in(0x2066, 0x2069) && point != 0x61c && point != 0xfeff &&
-         (point & 0xfffe) != 0xfffe;
+  struct Range {
+    char32_t least, most;
+  };
+  static constexpr Range invisible[] = {
+      {0x7f, 0x9f},        // control characters
+      {0xad, 0xad},        // soft hyphen
+      {0x61c, 0x61c},      // direction of Arabic letters
+      {0x180e, 0x180e},    // Mongolian vowel separator
+      {0x200b, 0x200f},    // widths of zero, directions
+      {0x2028, 0x202e},    // separators of lines and paragraphs, directions
+      {0x2060, 0x206f},    // joiners, directions
+      {0xfdd0, 0xfdef},    // no characters
+      {0xfeff, 0xfeff},    // byte order mark
+      {0xfff9, 0xfffb},    // annotations
+      {0xe0000, 0xe0fff},  // tags, variants
+  };
+  const bool none = (point & 0xfffe) == 0xfffe;
+  return !none && std::none_of(std::begin(invisible), std::end(invisible), [&](Range r) { return r.least <= point && point <= r.most; });
 }
 
 // Escapes as in C++23: \x{ff} is a byte, \u{e9} a code point.
@@ -49,7 +64,7 @@ std::string escaped(std::string_view s, bool keep_unicode) {
     const char32_t point = decode_utf8(s, at);
     if (point == no_point) {
       result += "\\x{" + hex(static_cast<unsigned char>(s[start]), 2) + "}";
-    } else if ((point >= 0x20 && point < 0x7f) || (keep_unicode && shows_itself(point))) {
+    } else if ((point >= 0x20 && point < 0x7f) || (keep_unicode && point >= 0xa0 && shows_itself(point))) {
       if (!keep_unicode && (point == '"' || point == '\\')) result += '\\';
       result += s.substr(start, at - start);
     } else {

@@ -244,6 +244,22 @@ TEST_F(Paths, AProcessThatIsKilledLeavesTheOldFileAlone) {
   EXPECT_EQ(names(), std::vector<std::string>{"x.npy"});
 }
 
+// What a message shows of a path is all there is of it, and the message stays as it was meant.
+TEST(Printable, ShowsWhatIsInvisible) {
+  EXPECT_EQ(printable("caf\u00e9 \u4e16\u754c \U0001f600"), "caf\u00e9 \u4e16\u754c \U0001f600");
+  for (const auto& [text, shown] : {std::pair{"a\u202eb", "a\\u{202e}b"},
+                                    {"a\u200bb", "a\\u{200b}b"},
+                                    {"a\u00adb", "a\\u{ad}b"},
+                                    {"a\ufeffb", "a\\u{feff}b"},
+                                    {"a\ufdd0b", "a\\u{fdd0}b"},
+                                    {"a\uffffb", "a\\u{ffff}b"},
+                                    {"a\U000e0041b", "a\\u{0e0041}b"},
+                                    {"a\u2066b", "a\\u{2066}b"},
+                                    {"a\nb", "a\\u{0a}b"}}) {
+    EXPECT_EQ(printable(text), shown);
+  }
+}
+
 TEST_F(Paths, ADirectoryThatIsNotWritable) {
   put("x.npy", "old");
   fs::permissions(directory_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);

@@ -47,7 +47,7 @@ Status by_simd(const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<V
   return {};
 }
 
-const BuiltIn simd{"simd", "", std::string(program::simd_words),
+const BuiltIn simd{"simd", "", std::string(program::correctly_rounded_words),
                    [](const Spec& spec, const auto& inputs, const auto& outputs) { return by_simd(spec, inputs, outputs, 0); }, by_simd};
 FuzzTarget target(simd, "simd");
 

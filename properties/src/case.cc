@@ -153,12 +153,13 @@ std::optional<std::int64_t> integer(std::string_view text) {
 std::vector<std::string_view> split(std::string_view text, char by) {
   std::vector<std::string_view> parts;
   if (text.empty()) return parts;
-  for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(end == std::string_view::npos ? 0 : end + 1)) {
-    end = text.find(by);
+  while (true) {
+    const std::size_t end = text.find(by);
     const std::string_view part = text.substr(0, end);
     if (!part.empty() || by != ' ') parts.push_back(part);
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
   }
-  return parts;
 }
 
 Status bad(const std::string& what) { return {Code::bad_parameter, "case: " + what}; }
@@ -295,7 +296,9 @@ Result<Case> parse_case(std::string_view line, std::int64_t most) {
       for (const std::string_view wanted : split(value, ',')) {
         const std::optional<Role> role = role_named(wanted);
         good = good && role.has_value();
-        if (role) c.outputs = c.outputs | Roles{*role};
+        if (!role) continue;
+        good = good && !c.outputs.contain(*role);
+        c.outputs = c.outputs | Roles{*role};
       }
     } else if (const std::optional<Role> role = role_named(key); role && info(*op).inputs.contain(*role)) {
       Result<Tensor> t = parse_tensor(*role, value, most);

@@ -18,15 +18,16 @@ constexpr std::int64_t crashes_of_the_dead = 10;  // a crash costs a start, whic
 Finding shrunk(Watched& subject, const Law& law, rc::Shrinkable<Case> from, const Verdict& verdict, std::int64_t number) {
   Finding finding{from.value(), from.value(), verdict.outcome.what, verdict.reply, number};
   const bool range = verdict.outcome.range;
-  // What hangs costs its time limit each time.
-  int budget = verdict.reply == Reply::Kind::hung ? 8 : 1500;
-  for (bool found = true; found && budget > 0;) {
+  // What hangs costs its time limit each time, what crashes a start: seconds, where an interpreter loads a lot.
+  int budget = verdict.reply == Reply::Kind::hung ? 8 : 1500, crashes = 100;
+  for (bool found = true; found && budget > 0 && crashes > 0;) {
     found = false;
     rc::Seq<rc::Shrinkable<Case>> candidates = from.shrinks();
-    while (budget-- > 0 && subject.hopeless().empty()) {
+    while (budget-- > 0 && crashes > 0 && subject.hopeless().empty()) {
       rc::Maybe<rc::Shrinkable<Case>> next = candidates.next();
       if (!next) break;
       const Verdict v = verdict_of(subject, law, next->value(), nullptr);
+      crashes -= v.reply == Reply::Kind::crashed;
       if (!counts(v) || v.outcome.range != range || v.reply != verdict.reply) continue;
       from = *next;
       finding.smallest = from.value();

@@ -30,7 +30,7 @@ ordered_json described(const Tensor& t) { return {{"dtype", info(t.format).name}
 std::pair<Bits, Bits> interval(const Element& e, Format format) {
   if (!std::isfinite(e.exact)) return {e.rounded, e.rounded};
   const Bits infinite = info(format).infinity();
-  const double room = e.range ? std::numeric_limits<double>::infinity() : e.bound * slack + 0x1p-51 * std::fabs(e.exact);
+  const double room = e.range ? std::numeric_limits<double>::infinity() : e.bound * bound_slack + 0x1p-51 * std::fabs(e.exact);
   const auto bits = [&](double value, Mode mode) {
     if (std::fabs(value) >= least_infinite(format) && (mode == Mode::down) == (value > 0)) value *= std::numeric_limits<double>::infinity();
     if (std::isinf(value)) return value > 0 ? infinite : infinite | info(format).sign_bit();

@@ -4,7 +4,8 @@
 // the call is: op, dtype (of y), epsilon (a hexadecimal float), axis (not negative), groups, momentum, want (outputs by role, separated by
 // commas), and with the value 1 what of the profile is not as usual: epsilon_outside, unbiased, running_biased, momentum_of_old,
 // gain_offset, cast_before_gain. A reply has the same frame: outputs by role, or in the metadata status (unsupported or error) and message.
-// The first request has no tensors and op=hello; its reply says name and profile (norma/subject.h) in the metadata.
+// The first request has no tensors and op=hello; its reply says name and profile (norma/subject.h) in the metadata, or why it cannot be
+// run.
 #include "norma/text.h"
 #include "placed.h"
 #include "talk.h"
@@ -28,11 +29,6 @@ class Program final : public Subject {
     TensorFile reply;
     const Reply r = launch(reply);
     if (r.kind != Reply::Kind::ok) return {Code::io_error, printable(command_) + ": " + r.what};
-    if (const Reply said = status_of(reply); said.kind != Reply::Kind::ok) {
-      const bool known = said.kind == Reply::Kind::unsupported || said.kind == Reply::Kind::refused;
-      return {Code::io_error,
-              printable(command_) + ": its answer to hello: " + (known ? reply.metadata.at("status") + ": " : "") + said.what};
-    }
     if (const auto it = reply.metadata.find("name"); it != reply.metadata.end()) name_ = printable(it->second);
     const auto profile = reply.metadata.find("profile");
     Result<Arithmetic> arithmetic = parse_arithmetic(profile == reply.metadata.end() ? "" : profile->second);
@@ -53,7 +49,7 @@ class Program final : public Subject {
     if (!talk_.running() && launch(reply).kind != Reply::Kind::ok) {
       if (Reply r = launch(reply); r.kind != Reply::Kind::ok) return {Reply::Kind::lost, r.what, {}};
     }
-    std::size_t most = slack;
+    std::size_t most = beside;
     for (std::size_t r = 0; r < role_count; ++r) {
       if (const auto& t = (*outputs)[static_cast<Role>(r)]) most += 2 * t->data.size();  // of f64 where f32 is expected, say
     }
@@ -122,7 +118,10 @@ class Program final : public Subject {
     if (Status status = talk_.start(command_, limits_.memory); !status.ok()) return {Reply::Kind::crashed, status.message, {}};
     TensorFile hello;
     hello.metadata["op"] = "hello";
-    return exchange(hello, slack, {limits_.launch, limits_.idle}, reply);
+    Reply r = exchange(hello, beside, {limits_.launch, limits_.idle}, reply);
+    if (r.kind == Reply::Kind::ok) r = status_of(reply);
+    if (r.kind == Reply::Kind::unsupported || r.kind == Reply::Kind::refused) r.what = "it does not say hello: " + r.what;
+    return r;
   }
 
   Reply exchange(const TensorFile& request, std::size_t most, const Talk::Patience& patience, TensorFile& reply) {
@@ -146,7 +145,7 @@ class Program final : public Subject {
     return {};
   }
 
-  static constexpr std::size_t slack = std::size_t{1} << 20;  // bytes of a reply beside the tensors
+  static constexpr std::size_t beside = std::size_t{1} << 20;  // bytes of a reply beside the tensors
 
   std::string command_;
   Limits limits_;

@@ -32,7 +32,7 @@ double half_ulp(Format format, double size) {
 }
 
 double unit_roundoff(Format f) { return std::ldexp(1.0, -info(f).precision); }
-double gamma_of(double ku) { return ku < 1 ? ku / (1 - ku) : infinity; }
+double g_of(double ku) { return ku < 1 ? ku / (1 - ku) : infinity; }
 
 // What the bounds need of a group.
 struct GroupFacts {
@@ -59,7 +59,7 @@ class Bounds {
     double root = 1;                      // 1/rstd
     double t = 0;                         // of the mean, in x̂
     double shrink = 0;                    // relative, of rstd, from the mean's error
-    double relative = 0;                  // γ_{c+K}, and what the algorithm adds
+    double relative = 0;                  // g_{c+K}, and what the algorithm adds
     double of_mean = 0, of_variance = 0;  // absolute
     bool range = false;
   };
@@ -72,7 +72,7 @@ class Bounds {
     const double sigma = std::sqrt(std::max(g.variance, 0.0));
     k.root = outside ? sigma + epsilon : std::sqrt(g.variance + epsilon);
     if (op_.given_statistics) {
-      k.relative = gamma_of(9 * u_);
+      k.relative = g_of(9 * u_);
       k.t = wider(Role::mean) ? u_ * std::fabs(g.mean) / k.root : 0;
       k.range = out_of_range(g, k.root);
       return k;
@@ -82,9 +82,9 @@ class Bounds {
     const bool welford = by_welford();
     // The first update takes in the whole of x, and no later one moves it.
     const bool exact = welford && g.flat && unit_roundoff(case_.x().format) >= std::max(u_, u_sum_);
-    const double d = op_.centred && !exact ? gamma_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a + eta_ : 0;
+    const double d = op_.centred && !exact ? g_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a + eta_ : 0;
     k.of_mean = d;
-    k.relative = gamma_of(depth * u_sum_ + 9 * u_);
+    k.relative = g_of(depth * u_sum_ + 9 * u_);
     const double v = k.root * k.root;
     const double wide = outside ? std::sqrt(g.variance + d * d) + epsilon : std::sqrt(v + d * d);
     k.t = wide > 0 ? d / wide : d > 0 ? 1.0 : 0.0;
@@ -92,9 +92,9 @@ class Bounds {
     // What an algorithm may lose of the variance beyond that; where it may lose all of it, nothing is promised.
     double lost = 0;
     if (arithmetic_.algorithm == Arithmetic::Algorithm::single_pass && op_.centred) {
-      lost = gamma_of((depth + 4) * u_sum_) * (mean_square + g.mean * g.mean);
+      lost = g_of((depth + 4) * u_sum_) * (mean_square + g.mean * g.mean);
     } else if (welford && !exact) {
-      const double step = gamma_of((4 * depth + 9) * u_sum_);
+      const double step = g_of((4 * depth + 9) * u_sum_);
       lost = step * sigma * std::sqrt(std::max(g.variance, 0.0) + a * a) + step * step * a * a;
     }
     k.of_variance = d * d + 2 * k.relative * g.variance + lost;
@@ -116,7 +116,7 @@ class Bounds {
     const double x = std::fabs(xhat);
     const double standardized = k.t + x * k.shrink + k.relative * (x + k.t);
     const int roundings = 2 + (case_.spec.profile.gain_offset ? 1 : 0) + (wider(Role::gamma) || wider(Role::beta) ? 1 : 0);
-    const double style = gamma_of(roundings * u_) * (std::fabs(gain * xhat) + std::fabs(bias));
+    const double style = g_of(roundings * u_) * (std::fabs(gain * xhat) + std::fabs(bias));
     double error = standardized + eta_;
     if (case_.spec.profile.cast_before_gain) {
       // What is sure to be rounded to the same number is off by nothing.
@@ -126,7 +126,7 @@ class Bounds {
     }
     return std::fabs(gain) * error + style + eta_;
   }
-  [[nodiscard]] double of_mean(const Constants& k, double mean) const { return k.of_mean + gamma_of(2 * u_) * std::fabs(mean); }
+  [[nodiscard]] double of_mean(const Constants& k, double mean) const { return k.of_mean + g_of(2 * u_) * std::fabs(mean); }
   [[nodiscard]] double of_rstd(const Constants& k, double rstd) const { return rstd * (k.shrink + k.relative); }
   // Two weights and two products of what is that large, and their sum; what is taken in is off by `taken`.
   [[nodiscard]] double of_update(double taken, double size) const { return taken + 4 * u_ * size + 2 * eta_; }
@@ -223,7 +223,7 @@ bool within_bound(const Element& e, Format format, Bits got) {
   if (same_number(format, got, e.rounded)) return true;
   if (decode(format, e.rounded).kind == Kind::nan) return false;
   if (std::isinf(e.bound)) return true;
-  return e.distance <= e.bound * slack;
+  return e.distance <= e.bound * bound_slack;
 }
 
 Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<Tensor>* got, Depth* depth) {

@@ -51,6 +51,7 @@ TEST(Case, WhatIsNoneIsRefused) {
                        "layer_norm f32 x=f32[1]:3f800000 want=z",
                        "layer_norm f32 x=f32[1]:3f800000 want=",
                        "layer_norm f32 x=f32[1]:3f800000 want=y,",
+                       "layer_norm f32 x=f32[1]:3f800000 want=y,y",
                        "layer_norm f32 x=f32[1]:3f800000,",
                        "layer_norm f32 x=f32[1,]:3f800000",
                        "layer_norm f32 x=f32[1]:3f800000 x=f32[1]:40000000",

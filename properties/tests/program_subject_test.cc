@@ -92,7 +92,7 @@ const std::vector<Lie>& lies() {
       {"prints_a_lot_and_dies", hello() + "; head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo 'no device' >&2; exit 4", Kind::crashed,
        "exited with status 4; it said: no device"},
       {"says_no_to_hello", take + "; " + frame(R"({"__metadata__":{"status":"unsupported","message":"no hello"}})") + "; sleep 5", Kind::ok,
-       "its answer to hello: unsupported: no hello"},
+       "it does not say hello: no hello"},
       {"says_unsupported", hello() + "; " + frame(R"({"__metadata__":{"status":"unsupported","message":"no gain"}})") + "; sleep 5",
        Kind::unsupported, "no gain"},
       {"says_nonsense", hello() + "; " + frame(R"({"__metadata__":{"status":"fine"}})") + "; sleep 5", Kind::misbehaved,

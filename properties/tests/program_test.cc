@@ -527,6 +527,14 @@ TEST_F(Program, DiagnosesWhatIsComputedInstead) {
   EXPECT_EQ(right.status, 0) << right.out;
   EXPECT_NE(right.out.find("rms_norm: agrees with the definition"), std::string::npos) << right.out;
   EXPECT_EQ(norma("diagnose no-such-subject").status, 2);
+  // Where nothing is promised, nothing is wrong, nor explained.
+  const std::string plain = "diagnose plain --op layer_norm --cases 200";
+  const Outcome range = norma(plain);
+  EXPECT_EQ(range.status, 0) << range.out;
+  EXPECT_NE(range.out.find("beyond the range of its arithmetic, of which nothing is promised\n  for instance layer_norm "),
+            std::string::npos)
+      << range.out;
+  EXPECT_EQ(nlohmann::json::parse(norma(plain + " --json").out)["ops"][0]["verdict"], "out_of_range");
 }
 
 TEST_F(Program, CheckStrictMinds) {
@@ -587,7 +595,7 @@ TEST_F(Program, CheckRefuses) {
   expect_refusal("check simd --cases 3 --shard 5/9", {"--shard", "3 cases"});
   expect_refusal("check simd --shard 99999999999999999999/2", {"--shard", "I/N"});
   for (const char* command : {"check simd", "diagnose simd", "fuzz simd"}) {
-    for (const char* seed : {"-1", "18446744073709551616", "1e3", "1.5", "''"}) {
+    for (const char* seed : {"-1", "18446744073709551616", "1e3", "1.5", "0x8", "''"}) {
       expect_refusal(command + std::string(" --seed ") + seed, {"--seed", "whole number"});
     }
     expect_refusal(command + std::string(" --time nan"), {"--time", "nan"});
@@ -664,6 +672,17 @@ TEST_F(Program, FuzzFromACorpusAndBack) {
     if (newest.empty() || file.last_write_time() > fs::last_write_time(newest)) newest = file.path();
   }
   EXPECT_EQ(norma("check mutant:unbiased-variance --law agrees_with_reference --case \"$(cat " + newest.string() + ")\"").status, 1);
+  // What cannot be kept is told, by a line, and the search goes on to its end.
+  const std::string to = at("").string();
+  const std::string full =
+      "cd " + to + " && (trap '' XFSZ; ulimit -f 0; " NORMA_PROGRAM " " + fuzz + " --seed 5 2>&1; echo status $?) | cat";
+  std::string said;
+  FILE* pipe = popen(full.c_str(), "r");
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) said += static_cast<char>(c);
+  pclose(pipe);
+  EXPECT_NE(said.find("cannot be written: File too large\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("VIOLATED: 60 cases"), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("status 2\n")) << said;
   // What holds no case is named.
   ASSERT_TRUE(write_file(at("corpus/.odd"), std::as_bytes(std::span(std::string_view("layer_nrom f32")))).ok());
   const Outcome odd = norma("fuzz reference --op layer_norm --cases 1 --corpus corpus");
@@ -690,7 +709,10 @@ TEST_F(Program, FuzzRefuses) {
       write_file(at("target"), std::as_bytes(std::span(std::string_view("#!/bin/sh\n# LLVMFuzzerTestOneInput\necho \"$@\"\n")))).ok());
   fs::permissions(at("target"), fs::perms::owner_all);
   expect_refusal("fuzz ./target --time 3", {"--time: a libFuzzer target takes no such option"});
-  expect_refusal("fuzz ./target --law mean_zero", {"--law: a libFuzzer target takes no such option"});
+  expect_refusal("fuzz ./target --law mean_zero --corpus new", {"--law: a libFuzzer target takes no such option"});
+  expect_refusal("fuzz smid --corpus new", {"did you mean simd?"});
+  EXPECT_FALSE(fs::exists(at("new")));
+  expect_refusal("fuzz simd --cases 3 --shard 5/9", {"--shard", "3 cases"});
   const Outcome o = norma("fuzz ./target --cases 7 --seed 4");
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_NE(o.out.find("-runs=7 -seed=5"), std::string::npos) << o.out;

@@ -4,8 +4,8 @@
 // and says what is wrong in one line: `tensor "y" ends at byte 96, but the data has 64 bytes`. Names and words taken from a file appear
 // in messages quoted, escaped to printable ASCII and cut to a readable length.
 //
-// Nothing here prints, aborts or reads the environment. No exception leaves but std::bad_alloc, and the two functions that take a path
-// make a status of that too.
+// Nothing here prints, aborts or reads the environment. No exception leaves but std::bad_alloc, and the functions that take a path make
+// a status of that too.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,9 @@ Result<TensorFile> read_tensor_file(const std::filesystem::path& path);
 // is still there and nothing else is. What exists and is no regular file is refused; a symbolic link stays, its target is replaced.
 Status write_tensor_file(const std::filesystem::path& path, const TensorFile& file);
 
-// The same for any bytes.
+// The bytes of a regular file, as long as it is when it is opened.
 Result<std::string> read_file(const std::filesystem::path& path);
+// As write_tensor_file, for any bytes and extension.
 Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 // Whether write_file would get as far as a file without a name in the directory of `path`: to ask before long work. Changes nothing.
 Status may_write_file(const std::filesystem::path& path);

@@ -12,12 +12,12 @@ namespace norma::properties {
 // How far from the exact value an output may be.
 //
 // For two_pass in the standard model fl(a∘b) = (a∘b)(1+δ) + η, |δ| <= u, η at most the smallest subnormal number and 0 for sums, with
-// γ_k = ku/(1−ku), A = mean|x|, v = σ² + ε, D = γ_{c+2}·A + η, t = D/√(v+D²), c the depth of the sums and K = 9:
-//     |ŷ − y| <= |γ|·(t + |x̂|·(1 − 1/√(1+D²/v)) + γ_{c+K}·(|x̂| + t) + η) + γ_2·(|γ·x̂| + |β|) + η + ½ ulp
+// g_k = ku/(1−ku), A = mean|x|, v = σ² + ε, D = g_{c+2}·A + η, t = D/√(v+D²), c the depth of the sums and K = 9:
+//     |ŷ − y| <= |γ|·(t + |x̂|·(1 − 1/√(1+D²/v)) + g_{c+K}·(|x̂| + t) + η) + g_2·(|γ·x̂| + |β|) + η + ½ ulp
 // with the ulp where |y| and all the rest before it may take y: an error may carry it into the next binade.
-// The mean's error η <= D enters through Σ(x − μ̂)² = n(σ² + η²), which is exact.
-// single_pass computes σ² as Σx²/n − μ̂², which is off by γ_{c+4}·(Σx²/n + μ²); welford's update loses g·σ·√(σ² + A²) + g²A² of it,
-// g = γ_{4c+9}, and D is γ_{2c+6}·A there: each step's mean is rounded, and what follows averages that out again; a group
+// The mean's error e, |e| <= D, enters through Σ(x − μ̂)² = n(σ² + e²), which is exact.
+// single_pass computes σ² as Σx²/n − μ̂², which is off by g_{c+4}·(Σx²/n + μ²); welford's update loses h·σ·√(σ² + A²) + h²A² of it,
+// h = g_{4c+9}, and D is g_{2c+6}·A there: each step's mean is rounded, and what follows averages that out again; a group
 // of equal elements it leaves exact. Where such a loss may reach v nothing is promised. What is given in a format wider than the compute
 // format is rounded once more. correctly_rounded is off by nothing but its rounding.
 struct Element {
@@ -34,7 +34,7 @@ struct Element {
 };
 
 // Bounds and errors are doubles, themselves rounded: what is compared with a bound may be this many times as large.
-inline constexpr double slack = 1 + 1e-9;
+inline constexpr double bound_slack = 1 + 1e-9;
 // An infinity is as far away as the least number that rounds to it, with room to spare.
 [[nodiscard]] double least_infinite(Format format);
 

@@ -38,7 +38,7 @@ std::optional<Outcome> first_off(const Tensor& got, const Truth& truth, std::str
     const Element& e = truth.y()[static_cast<std::size_t>(i)];
     const double v = value_at(got, i);
     const double want = expected(i);
-    const double most = bound(i) * slack + 4 * 0x1p-52 * (std::fabs(v) + std::fabs(want));
+    const double most = bound(i) * bound_slack + 4 * 0x1p-52 * (std::fabs(v) + std::fabs(want));
     if (std::isnan(v) && std::isnan(want)) continue;
     if (v == want || std::fabs(v - want) <= most || std::isinf(most)) continue;
     if (std::isinf(v) && std::fabs(want) + most >= std::ldexp(1.0, info(got.format).max_exponent())) continue;

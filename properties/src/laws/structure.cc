@@ -34,7 +34,7 @@ Outcome no_leak(Trial& t) {
   for (std::int64_t i = r * n; i < (r + 1) * n; ++i) {
     const Element& e = truth.y()[static_cast<std::size_t>(i)];
     const double difference = std::fabs(value_at(y_of(a), i) - value_at(y_of(b), i));
-    if (same_number(t.base.format, bits_at(y_of(a), i), bits_at(y_of(b), i)) || difference <= 2 * e.bound * slack) continue;
+    if (same_number(t.base.format, bits_at(y_of(a), i), bits_at(y_of(b), i)) || difference <= 2 * e.bound * bound_slack) continue;
     return broken(show(y_of(b), i) + ", but " + show(y_of(a), i) + " before other rows were changed", e.range);
   }
   return holds();

@@ -61,8 +61,8 @@ Outcome idempotent(Trial& t) {
              y_of(twice), of_second, "as it was after the first time", [&](std::int64_t i) { return value_at(y_of(once), i); },
              [&](std::int64_t i) {
                const double b = most[static_cast<std::size_t>(m.group[static_cast<std::size_t>(i)])];
-               const double slack = b < 1 ? (std::fabs(value_at(y_of(once), i)) + 1) * b / (1 - b) : HUGE_VAL;
-               return room(of_second.y()[static_cast<std::size_t>(i)]) + slack;
+               const double carried = b < 1 ? (std::fabs(value_at(y_of(once), i)) + 1) * b / (1 - b) : HUGE_VAL;
+               return room(of_second.y()[static_cast<std::size_t>(i)]) + carried;
              })
       .value_or(holds());
 }

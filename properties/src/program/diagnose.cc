@@ -30,7 +30,7 @@ struct Options {
 std::string_view verdict(const Diagnosis& d) {
   if (d.cases == 0) return d.unanswered != 0 ? "unanswered" : "unsupported";
   if (d.wrong == 0) return d.unanswered != 0 ? "unanswered" : "agrees";
-  if (d.range_only) return "out_of_range";
+  if (d.range_only) return d.unanswered != 0 ? "unanswered" : "out_of_range";
   return !d.explanations.empty() && d.explanations.front().explains(d.exact) ? "explained" : "unexplained";
 }
 
@@ -61,17 +61,17 @@ void print(const Diagnosis& d) {
   }
   fmt::print("{}: {} leaves the bound in {} of {} cases{}\n", op, fmt::join(role_list(d.outputs), ", "), d.wrong, d.cases,
              d.range_only ? ", all of them with squares or sums beyond the range of its arithmetic, of which nothing is promised" : "");
-  const std::vector<const Explanation*> all = found(d);
+  // Nothing is promised there, so that nothing has to be explained.
+  const std::vector<const Explanation*> all = d.range_only ? std::vector<const Explanation*>{} : found(d);
   for (const Explanation* x : all)
     fmt::print("  {} {}: {}\n    {}\n", x == all.front() ? "it computes" : "or, alike,", x->name, x->says, evidence(*x, d.exact));
-  if (all.empty()) {
+  if (all.empty() && !d.range_only) {
     fmt::print("  nothing known explains it; the nearest is {}: {}\n    {}\n", d.explanations.front().name, d.explanations.front().says,
                evidence(d.explanations.front(), d.exact));
   }
-  if (d.arithmetic) fmt::print("  it would be within the bound of \"{}\"\n", *d.arithmetic);
+  if (d.arithmetic && !d.range_only) fmt::print("  it would be within the bound of \"{}\"\n", *d.arithmetic);
   const std::string line = properties::to_line(*d.simplest);
-  fmt::print("  for instance {}\n",
-             line.size() < longest_line ? line : fmt::format("a case of {} elements: --json has it", d.simplest->elements()));
+  fmt::print("  for instance {}\n", for_people(line, d.simplest->elements()));
 }
 
 nlohmann::ordered_json to_json(const Agreement& a) {
@@ -142,7 +142,8 @@ void add_diagnose(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("diagnose", "Says what an implementation computes instead, where it is wrong");
   command->footer(
       "Its wrong outputs are held against every other reading of the definition (epsilon outside the root, n - 1 for n, ...),\n"
-      "computed exactly, and against the faults of the mutants (norma list mutants).\n"
+      "computed exactly, and against the faults of the mutants (norma list mutants). Verdicts of an op (--json): agrees, unsupported,\n"
+      "out_of_range (wrong only where nothing is promised); and explained, unexplained, unanswered, of which the exit status is 1.\n"
       "  norma diagnose ./libkernel.so --op layer_norm\n"
       "  norma diagnose mutant:epsilon-outside-root");
   const auto options = std::make_shared<Options>();

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "norma/tensor_file.h"
 #include "program.h"
@@ -95,8 +96,6 @@ bool instrumented(const std::string& path) {
 }
 
 int run_libfuzzer(const Options& options) {
-  // It asks what it was made to ask; seeds divide it.
-  if (Status status = options.only("a libFuzzer target", {"--minutes", "--cases", "--seed", "--corpus"}); !status.ok()) return fail(status);
   std::vector<std::string> words{options.subject,
                                  options.cases != 0 ? fmt::format("-runs={}", options.cases)
                                                     : fmt::format("-max_total_time={:.0f}", std::max(1.0, options.minutes * 60)),
@@ -123,10 +122,16 @@ int run(const Options& options) {
   if (!settings.ok()) return fail(settings.status());
   const std::vector<Question> all = properties::questions(*settings);
   if (all.empty()) return fail({Code::bad_parameter, "--law, --op, --dtype: together they leave no law to ask about"});
-  if (!options.corpus.empty()) {
-    if (Status status = prepare(options.corpus); !status.ok()) return fail(status);
+  if (settings->shards > options.cases && options.cases != 0) {
+    return fail({Code::bad_parameter, fmt::format("--shard: expected no more shares than the {} cases", options.cases)});
   }
-  if (instrumented(options.subject)) return run_libfuzzer(options);
+  const bool target = instrumented(options.subject);
+  // It asks what it was made to ask; seeds divide it.
+  Status status =
+      target ? options.only("a libFuzzer target", {"--minutes", "--cases", "--seed", "--corpus"}) : known_subject(options.subject);
+  if (status.ok() && !options.corpus.empty()) status = prepare(options.corpus);
+  if (!status.ok()) return fail(status);
+  if (target) return run_libfuzzer(options);
   const Result<Corpus> corpus = options.corpus.empty() ? Corpus{} : read_corpus(options.corpus, all);
   if (!corpus.ok()) return fail(corpus.status());
   const Started started = start_or_fail(options.subject, limits_of(options.seconds));
@@ -136,7 +141,7 @@ int run(const Options& options) {
   fmt::print("\n");
   constexpr std::size_t most_named = 3;
   for (std::size_t i = 0; i < std::min(corpus->others.size(), most_named); ++i) fmt::print("  no case in {}\n", corpus->others[i]);
-  if (corpus->others.size() > most_named) fmt::print("  nor in {} other files\n", corpus->others.size() - most_named);
+  if (corpus->others.size() > most_named) fmt::print("  nor in {} more\n", corpus->others.size() - most_named);
   std::fflush(stdout);
 
   const auto start = std::chrono::steady_clock::now();
@@ -150,6 +155,7 @@ int run(const Options& options) {
   };
   properties::Watched watched(*started.subject);
   std::string ended;
+  bool kept_all = true;
   for (std::int64_t i = settings->shard - 1; ended.empty() && !questions.empty() && (options.cases == 0 || i < options.cases);
        i += settings->shards) {
     const std::int64_t now = options.cases != 0 ? cases : elapsed();
@@ -174,13 +180,15 @@ int run(const Options& options) {
       fmt::print("{}", properties::counterexample(*answers.broken, options.subject));
       std::fflush(stdout);
       if (options.corpus.empty()) continue;
-      if (Status status = keep(options.corpus, answers.broken->finding.smallest); !status.ok()) return fail(status);
+      status = keep(options.corpus, answers.broken->finding.smallest);
+      if (!status.ok() && std::exchange(kept_all, false)) (void)fail(status);
     }
   }
   const char* verdict = found != 0 ? "VIOLATED" : sum.held == 0 ? "UNTESTED" : "holds";
   fmt::print("{}: {} cases in {:.1f} s, {} answers hold, {} only `should` and do not, {} unsupported, {} laws broken\n", verdict, cases,
              static_cast<double>(elapsed()) / 1000, sum.held, sum.excused, sum.unsupported, found);
   if (!ended.empty()) (void)fail({Code::io_error, fmt::format("the search ended early: {}", ended)});
+  if (!kept_all) return input_error;
   return found != 0 ? violated : !ended.empty() ? subject_error : sum.held != 0 ? holds : violated;
 }
 

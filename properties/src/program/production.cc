@@ -240,10 +240,10 @@ Status set_strides(const Spec& spec, const ByRole<ConstView>& inputs, const ByRo
 }  // namespace
 
 struct Threads::Arena {
-  explicit Arena(std::size_t count)
-      // oneTBB would not go beyond the number of processors by itself.
-      : limit(tbb::global_control::max_allowed_parallelism, count), arena(static_cast<int>(count)), threads(count) {}
-  tbb::global_control limit;
+  explicit Arena(std::size_t count) : arena(static_cast<int>(count)), threads(count) {
+    // oneTBB would not go beyond the number of processors by itself. One limit for all arenas: of several, the least holds.
+    static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, most_threads);
+  }
   tbb::task_arena arena;
   std::size_t threads;
 };

@@ -12,7 +12,9 @@
 
 namespace norma::program {
 
-// oneTBB's threads.
+inline constexpr std::size_t most_threads = 1024;
+
+// oneTBB's threads, at most so many.
 class Threads final : public simd::Executor {
  public:
   explicit Threads(std::size_t threads);
@@ -43,8 +45,8 @@ struct Production {
 // a sentence that says so. On any status but ok, no output but a running statistic has been touched.
 Status produce(const Spec& spec, Mode mode, const ByRole<ConstView>& inputs, const ByRole<View>& outputs, const Production& how);
 
-// What it says of itself as a subject (norma/subject.h), correctly rounded.
-inline constexpr std::string_view simd_words =
+// What computes the same bits by design says of itself as a subject (norma/subject.h).
+inline constexpr std::string_view correctly_rounded_words =
     "algorithm=correctly_rounded bitwise=batch_independence,scale_invariance,alignment,threads threads";
 
 }  // namespace norma::program

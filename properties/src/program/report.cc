@@ -1,6 +1,8 @@
 #include "report.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -96,6 +98,10 @@ std::string golden(const LawReport& r, const Finding& f) {
   return text.ok() ? *text : "";
 }
 
+std::string for_people(const std::string& text, std::int64_t elements) {
+  return text.size() < longest_line ? text : fmt::format("(a case of {} elements: --json has it)", elements);
+}
+
 std::string short_number(double value) { return std::isinf(value) ? "infinite" : fmt::format("{:.4g}", value); }
 
 // A depth that no sum has is told by its size.
@@ -171,7 +177,7 @@ namespace {
 // The command, where a person can use it.
 std::string short_command(const CheckReport& report, const properties::Law& law, const properties::Case& c) {
   const std::string line = command(report, law, properties::to_line(c));
-  return line.size() < longest_line ? line : fmt::format("(a case of {} elements: --json has it)", c.elements());
+  return for_people(line, c.elements());
 }
 
 std::string accuracy_line(const properties::Accuracy& a) {
@@ -273,11 +279,25 @@ std::string to_junit(const CheckReport& report) {
 
 namespace {
 
-// Whether both paths lead to one file, there already or not.
+// Whether both paths lead to one file, there already or not. Of a path that leads nowhere, others will say why.
 bool same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code none;
-  return fs::equivalent(a, b, none) || fs::weakly_canonical(fs::absolute(a), none) == fs::weakly_canonical(fs::absolute(b), none);
+  if (fs::equivalent(a, b, none)) return true;
+  const auto whole = [](const std::string& path) {
+    std::error_code bad;
+    const fs::path absolute = fs::absolute(path, bad);
+    return bad ? fs::path() : fs::weakly_canonical(absolute, bad);
+  };
+  return !whole(a).empty() && whole(a) == whole(b);
+}
+
+// A file is replaced: what is printed into the old one is lost.
+bool is_standard_output(const std::string& path) {
+  struct stat out {
+  }, file{};
+  return ::fstat(STDOUT_FILENO, &out) == 0 && S_ISREG(out.st_mode) && ::stat(path.c_str(), &file) == 0 && out.st_dev == file.st_dev &&
+         out.st_ino == file.st_ino;
 }
 
 }  // namespace
@@ -292,6 +312,9 @@ Status Destinations::check(const std::vector<std::string>& read) const {
         return {Code::bad_parameter,
                 fmt::format("{}: {} is also {}: expected a file of its own", option, printable(path), printable(other))};
       }
+    }
+    if (is_standard_output(path)) {
+      return {Code::bad_parameter, fmt::format("{}: {} is also standard output: expected a file of its own", option, printable(path))};
     }
     if (Status status = may_write_file(path); !status.ok()) return status;
     taken.push_back(path);
@@ -313,7 +336,9 @@ int deliver(const CheckReport& report, const Destinations& to) {
     if (path.empty()) return;
     const std::string text = make(report);
     const Status status = write_file(path, std::as_bytes(std::span(text)));
-    if (!status.ok()) written = false, (void)fail(status);
+    if (status.ok()) return;
+    written = false;
+    (void)fail(status);
   };
   put(to.junit, to_junit);
   put(to.html, to_html);

@@ -78,8 +78,9 @@ enum class State : std::uint8_t { holds, broken, waived, stale, unsupported, unt
 [[nodiscard]] std::string command(const CheckReport& report, const properties::Law& law, const std::string& line);
 [[nodiscard]] std::vector<const properties::Finding*> findings(const properties::LawReport& law);
 [[nodiscard]] std::string golden(const properties::LawReport& law, const properties::Finding& finding);
-// Longer lines are for programs.
+// A line or a literal with a case of so many elements, or where to find it: what is long is for programs.
 inline constexpr std::size_t longest_line = 4000;
+[[nodiscard]] std::string for_people(const std::string& text, std::int64_t elements);
 [[nodiscard]] std::string short_number(double value);
 [[nodiscard]] std::string depth_text(double depth);
 [[nodiscard]] std::string escaped(std::string_view text);  // for XML and HTML

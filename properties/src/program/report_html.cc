@@ -96,8 +96,7 @@ std::string power(std::string_view base, int exponent) {
 }
 
 std::string pre(std::string_view title, const std::string& text, std::int64_t elements) {
-  return fmt::format("<h3>{}</h3><pre>{}</pre>\n", title,
-                     text.size() < longest_line ? escaped(text) : fmt::format("(a case of {} elements: the JSON report has it)", elements));
+  return fmt::format("<h3>{}</h3><pre>{}</pre>\n", title, escaped(for_people(text, elements)));
 }
 
 void lay_out(std::string& page, const CheckReport& report) {
@@ -286,7 +285,7 @@ std::string conditions(const Accuracy& a) {
     const double cx = x + width / 2, cy = c.error == 0 ? bottom : axis.y(c.error);
     const std::string told = fmt::format("<title>condition {} to {}: error {}, bound {}, worst margin {}</title>", power("2", e),
                                          power("2", e + 1), short_number(c.error), short_number(c.bound), short_number(c.margin));
-    if (c.margin > properties::slack) {
+    if (c.margin > properties::bound_slack) {
       violated = true;
       dots += fmt::format("<path class=\"cross\" d=\"M{:.1f} {:.1f}l9 9m0 -9l-9 9\">{}</path>", cx - 4.5, cy - 4.5, told);
     } else {

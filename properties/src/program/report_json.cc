@@ -39,7 +39,7 @@ std::string sentence(const nlohmann::json::exception& error) {
 
 // JSON has no infinity.
 ordered_json number(double value) { return std::isinf(value) ? ordered_json("inf") : ordered_json(value); }
-// Errors, margins and bounds have no sign, nor have counts.
+// Errors, margins and bounds have no sign.
 double number(const ordered_json& j) {
   const double value = j.is_string() && j == "inf" ? std::numeric_limits<double>::infinity() : j.get<double>();
   if (!(value >= 0)) throw Stumble{fmt::format("{} is negative", j.dump())};
@@ -189,7 +189,7 @@ ordered_json to_json(const CheckReport& report, const LawReport& r) {
   }
   return j;
 }
-LawReport law_report(const ordered_json& j) {
+LawReport law_report(const ordered_json& j, std::int64_t share) {
   LawReport r;
   r.law = &known_law(j.at("law").get<std::string>());
   r.severity = j.at("severity") == word(Severity::must) ? Severity::must : Severity::should;
@@ -200,12 +200,22 @@ LawReport law_report(const ordered_json& j) {
   r.unsupported = count(j.at("unsupported"));
   r.families = counts<decltype(r.families)>(j.at("families"));
   r.reasons = counts<decltype(r.reasons)>(j.at("unsupported_because"));
+  // Every case that is drawn is of a family; what is not supported is so for a reason.
+  const auto sum = [](const auto& by_name) {
+    std::int64_t all = 0;
+    for (const auto& [name, n] : by_name) all += n;
+    return all;
+  };
+  const std::int64_t drawn = r.tested() + r.unsupported;
+  if (sum(r.families) != drawn || sum(r.reasons) != r.unsupported || drawn + r.vacuous > share) {
+    throw Stumble{fmt::format("{}: its numbers of cases do not add up", r.law->slug)};
+  }
   for (const ordered_json& f : j.at("findings")) {
     const auto reply = std::find(replies.begin(), replies.end(), f.at("reply").get<std::string>());
     if (reply == replies.end()) throw Stumble{fmt::format("there is no reply {}", f.at("reply").dump())};
     (f.at("out_of_range").get<bool>() ? r.first_ranged : r.first) =
         Finding{case_of(f.at("found_as")), case_of(f.at("case")), f.at("what").get<std::string>(),
-                static_cast<Reply::Kind>(reply - replies.begin()), f.at("number").get<std::int64_t>()};
+                static_cast<Reply::Kind>(reply - replies.begin()), count(f.at("number"))};
   }
   return r;
 }
@@ -225,9 +235,10 @@ CheckReport read(const ordered_json& j) {
   of.subject = j.at("name").get<std::string>();
   of.arithmetic = j.at("arithmetic").get<std::string>();
   of.settings.seed = j.at("seed").get<std::uint64_t>();
-  of.settings.cases = j.at("cases").get<std::int64_t>();
-  of.settings.shard = j.at("shard").get<std::int64_t>();
-  of.settings.shards = j.at("shards").get<std::int64_t>();
+  of.settings.cases = count(j.at("cases"));
+  of.settings.shard = count(j.at("shard"));
+  of.settings.shards = count(j.at("shards"));
+  if (of.settings.cases < 1) throw Stumble{"cases: expected one or more"};
   if (of.settings.shard < 1 || of.settings.shard > of.settings.shards) {
     throw Stumble{fmt::format("there is no shard {}/{}", of.settings.shard, of.settings.shards)};
   }
@@ -246,7 +257,8 @@ CheckReport read(const ordered_json& j) {
   }
   of.ended = j.at("ended_early").get<std::string>();
   of.accuracy = accuracy(j.at("accuracy"));
-  for (const ordered_json& law : j.at("laws")) of.laws.push_back(law_report(law));
+  const std::int64_t share = (of.settings.cases - of.settings.shard) / of.settings.shards + 1;
+  for (const ordered_json& law : j.at("laws")) of.laws.push_back(law_report(law, share));
   return report;
 }
 

@@ -23,15 +23,17 @@ void add_search(CLI::App& command, Search& options) {
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed) {
-  // CLI11 takes -1 for 2^64 - 1, and what is too large for 2^64 - 1 as well.
-  const CLI::Validator whole(
-      [](std::string& word) {
-        std::uint64_t value = 0;
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-        return error == std::errc() && end == word.data() + word.size() ? "" : quote(word) + ": expected a whole number from 0 to 2^64 - 1";
-      },
-      "");
-  command.add_option("--seed", seed, "another seed, other cases; 1")->type_name("N")->check(whole);
+  // CLI11 takes -1 for 2^64 - 1, as it does what is larger, and 010 for 8.
+  command
+      .add_option_function<std::string>(
+          "--seed",
+          [&seed](const std::string& word) {
+            const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seed);
+            if (error == std::errc() && end == word.data() + word.size()) return;
+            throw CLI::ValidationError("--seed", quote(word) + ": expected a whole number from 0 to 2^64 - 1");
+          },
+          "another seed, other cases; 1")
+      ->type_name("N");
 }
 
 bool Search::given(std::string_view name) const { return std::find(names.begin(), names.end(), name) != names.end(); }

@@ -99,8 +99,8 @@ Shipped found(const Script& script) {
 const std::vector<BuiltIn>& built_in_subjects() {
   static const std::vector<BuiltIn> subjects = [] {
     std::vector<BuiltIn> all{
-        {"reference", "norma::compute: integers", std::string(simd_words), by_reference},
-        {"simd", "norma::simd, correctly rounded", std::string(simd_words), by_simd<simd::Accuracy::correctly_rounded>,
+        {"reference", "norma::compute: integers", std::string(correctly_rounded_words), by_reference},
+        {"simd", "norma::simd, correctly rounded", std::string(correctly_rounded_words), by_simd<simd::Accuracy::correctly_rounded>,
          by_simd_threads<simd::Accuracy::correctly_rounded>},
         {"simd_fast", "norma::simd, fast", "compute=f32 algorithm=two_pass depth=n-1 bitwise=batch_independence,alignment,threads threads",
          by_simd<simd::Accuracy::fast>, by_simd_threads<simd::Accuracy::fast>},
