@@ -259,6 +259,26 @@ TEST(Ask, NoMustIsBrokenByHonestKernels) {
   }
 }
 
+// Squares underflow here, so that nothing is promised of what is computed with them, whichever law looks at it.
+TEST(Ask, NoMustIsBrokenOutOfRange) {
+  const std::vector<Question> all = questions({});
+  for (const BuiltIn& kernel : honest_kernels()) {
+    Direct direct(kernel);
+    Watched subject(direct);
+    std::int64_t excused = 0;
+    for (const std::string line : {"rms_norm f32 x=f32[1,1]:1d009d00 epsilon=0x1p+0", "rms_norm f32 x=f32[1,1]:1d009d00 epsilon=0x0p+0",
+                                   "layer_norm f32 x=f32[1,3]:1d009d00,9c009d00,1d109d00 epsilon=0x0p+0",
+                                   "rms_norm f32 x=f32[2,3]:1d009d00,9c009d00,1d109d00*4 epsilon=0x0p+0"}) {
+      for (int salt = 0; salt < 40; ++salt) {
+        const Answers answers = ask(subject, all, *case_of(line + " salt=" + std::to_string(salt)), {});
+        ASSERT_FALSE(answers.broken) << counterexample(*answers.broken, kernel.name);
+        excused += answers.excused;
+      }
+    }
+    EXPECT_GT(excused, 100) << kernel.name;
+  }
+}
+
 TEST(Ask, WhatIsBrokenIsSmall) {
   Direct wrong(reference_with("wrong", [](Spec& s) { s.profile.variance = Estimator::unbiased; }));
   Watched subject(wrong);

@@ -30,7 +30,13 @@ Outcome same_bits(Trial& t, const Case& other, std::string_view law, bool negati
   const ByRole<Tensor> a = t.run(t.base), b = t.run(other);
   Tensor want = y_of(a);
   for (std::int64_t i = 0; negative && i < size_of(want); ++i) set_bits(want, i, negated(want.format, bits_at(want, i)));
-  return first_difference(y_of(b), want, law).value_or(holds());
+  std::optional<Outcome> difference = first_difference(y_of(b), want, law);
+  if (!difference) return holds();
+  for (const auto& [c, y] : {std::pair(&t.base, &a), {&other, &b}}) {
+    const Truth truth = t.truth(*c, *y);
+    difference->range |= std::any_of(truth.y().begin(), truth.y().end(), [](const Element& e) { return e.range; });
+  }
+  return *difference;
 }
 
 double some_shift(Trial& t) {
@@ -56,7 +62,8 @@ Outcome idempotent(Trial& t) {
   Case second = first;
   second.inputs[Role::x]->data = y_of(once).data;
   const ByRole<Tensor> twice = t.run(second);
-  const Truth of_second = t.truth(second, twice);
+  Truth of_second = t.truth(second, twice);
+  for (std::size_t i = 0; i < of_first.y().size(); ++i) (*of_second.outputs[Role::y])[i].range |= of_first.y()[i].range;
   return first_off(
              y_of(twice), of_second, "as it was after the first time", [&](std::int64_t i) { return value_at(y_of(once), i); },
              [&](std::int64_t i) {
