@@ -180,4 +180,9 @@ std::string quote(std::string_view name) {
 
 std::string printable(std::string_view path) { return files::escaped(path, true); }
 
+std::string excerpt(std::string_view words) {
+  constexpr std::size_t most = 300;
+  return printable(words.substr(0, most)) + (words.size() > most ? "… (" + files::count(words.size(), "byte") + ")" : "");
+}
+
 }  // namespace norma

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "norma/harness.h"
+#include "norma/law.h"
 
 namespace norma::properties {
 namespace {
@@ -42,9 +42,11 @@ bool apply(std::string_view word, Arithmetic& a) {
   } else if (word == "threads") {
     a.threads = true;
   } else if (key == "bitwise") {
-    while (!value.empty()) {
+    for (bool more = true; more; value.remove_prefix(more ? value.find(',') + 1 : 0)) {
       const std::string_view law = value.substr(0, value.find(','));
-      value.remove_prefix(std::min(value.size(), law.size() + 1));
+      more = law.size() < value.size();
+      const Law* known = law_named(law);
+      if (known == nullptr || !known->by_design) return false;
       a.bitwise.emplace_back(law);
     }
   } else {

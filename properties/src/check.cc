@@ -39,6 +39,20 @@ Finding shrunk(Watched& subject, const Law& law, rc::Shrinkable<Case> from, cons
   return finding;
 }
 
+// A subject may have come to it by what it was asked before: what the command repeats has to be wrong alone, and by itself.
+Finding reproducible(Watched& subject, const Law& law, Finding finding, const Verdict& verdict) {
+  const auto broken_alone = [&](const Case& c) {
+    subject.restart();
+    return counts(verdict_of(subject, law, c, nullptr));
+  };
+  // A hang costs its time limit, and of what is dead nothing is learned.
+  if (verdict.reply == Reply::Kind::hung || !subject.hopeless().empty() || broken_alone(finding.smallest)) return finding;
+  finding.smallest = finding.original;
+  finding.what = verdict.outcome.what;
+  if (!broken_alone(finding.original)) finding.what += "; after other calls only: alone it is right";
+  return finding;
+}
+
 }  // namespace
 
 Reply Watched::run(const Case& c) {
@@ -106,7 +120,9 @@ Report check(Subject& given, const Settings& settings) {
     }
     // When the law is done, for what is dead cannot be made small, and nobody knew.
     const auto finding = [&](const Failure& f) {
-      if (settings.shrink && report.ended.empty()) return shrunk(subject, law, f.from, f.verdict, f.number);
+      if (settings.shrink && report.ended.empty()) {
+        return reproducible(subject, law, shrunk(subject, law, f.from, f.verdict, f.number), f.verdict);
+      }
       return Finding{f.from.value(), f.from.value(), f.verdict.outcome.what, f.verdict.reply, f.number};
     };
     if (first) r.first = finding(*first);
@@ -134,8 +150,8 @@ Answers ask(Watched& subject, std::span<const Question> questions, const Case& c
     if (v.outcome.kind == Outcome::Kind::vacuous) continue;
     const bool must = is_a_crime(v.reply) || (law->severity_for(subject.arithmetic()) == Severity::must && !v.outcome.range);
     if (counts(v) && (how.strict || must)) {
-      answers.broken =
-          Broken{law, how.shrink ? shrunk(subject, *law, shrinkable(c, wish), v, 0) : Finding{c, c, v.outcome.what, v.reply, 0}};
+      answers.broken = Broken{law, how.shrink ? reproducible(subject, *law, shrunk(subject, *law, shrinkable(c, wish), v, 0), v)
+                                              : Finding{c, c, v.outcome.what, v.reply, 0}};
       break;
     }
     ++(v.reply == Reply::Kind::unsupported ? answers.unsupported : counts(v) ? answers.excused : answers.held);

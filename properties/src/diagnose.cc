@@ -173,7 +173,7 @@ Diagnosis search(Subject& subject, Op op, const DiagnosisSettings& settings, std
     wish.plain_profile = i % 16 < 8;
     Seen s;
     s.c = generate(wish, settings.seed * 1000003 + static_cast<std::uint64_t>(op), static_cast<std::uint64_t>(i)).value();
-    Reply reply = subject.run(s.c);
+    Reply reply = promises(subject.arithmetic(), s.c) ? subject.run(s.c) : Reply{Reply::Kind::unsupported, "", {}};
     if (reply.kind == Reply::Kind::unsupported) {
       ++d.unsupported;
       continue;

@@ -78,7 +78,25 @@ std::int64_t extent(Random& random, std::int64_t low, std::int64_t high) {
   return std::clamp((std::int64_t{1} << between(random, 0, top)) + between(random, -1, 1), low, high);
 }
 
+// One extent like those of real layers, or five of them.
+Shape far_shape(Random& random, Spec& spec) {
+  std::int64_t rows = between(random, 1, 3), channels = between(random, 1, 6), positions = between(random, 1, 6);
+  const auto way = random.next() % 4;
+  if (way == 0) rows = between(random, 20, 300);
+  if (way == 1) channels = between(random, 20, 300);
+  if (way == 2) positions = between(random, 40, 3000);
+  if (spec.op == Op::group_norm) {
+    spec.groups = between(random, 1, 4);
+    channels = (channels + *spec.groups - 1) / *spec.groups * *spec.groups;
+  }
+  const bool trailing = info(spec.op).grouping == Grouping::trailing;
+  if (trailing && way != 3) return {rows, channels * positions};
+  if (trailing) spec.axis = 1;
+  return way == 3 ? Shape{rows, channels, 2, between(random, 1, 3), 2} : Shape{rows, channels, positions};
+}
+
 Shape shape_for(Random& random, const Wish& wish, Spec& spec) {
+  if (wish.far) return far_shape(random, spec);
   const std::int64_t rows = extent(random, wish.least_rows, wish.most_rows);
   if (info(spec.op).grouping == Grouping::trailing) {
     const bool huge = wish.huge_n != 0 && one_in(random, 40);

@@ -34,6 +34,7 @@ Trial::Trial(Subject& subject, Case c, Accuracy* accuracy, const Source& source)
     : base(std::move(c)), random(rc::Random::Key{base.salt, 0x6c6177, 0, 0}), subject_(subject), accuracy_(accuracy), source_(source) {}
 
 ByRole<Tensor> Trial::run(const Case& c) {
+  if (!promises(arithmetic(), c)) throw Unanswered{c, {Reply::Kind::unsupported, "it computes in less than the format of x", {}}};
   Reply reply = subject_.run(c);
   if (reply.kind != Reply::Kind::ok) throw Unanswered{c, std::move(reply)};
   return std::move(reply.outputs);
@@ -91,7 +92,8 @@ bool can_be_asked(const Law& law, const Case& c) {
 }
 
 std::string replay_command(std::string_view subject, const Law& law, std::string_view line) {
-  return "norma check " + shell_word(subject) + " --law " + std::string(law.slug) + " --case " + shell_word(line);
+  const std::string plain = subject.starts_with('-') ? "./" + std::string(subject) : std::string(subject);  // no option
+  return "norma check " + shell_word(plain) + " --law " + std::string(law.slug) + " --case " + shell_word(line);
 }
 
 std::string shell_word(std::string_view text) {

@@ -29,7 +29,7 @@ class Program final : public Subject {
     TensorFile reply;
     const Reply r = launch(reply);
     if (r.kind != Reply::Kind::ok) return {Code::io_error, printable(command_) + ": " + r.what};
-    if (const auto it = reply.metadata.find("name"); it != reply.metadata.end()) name_ = printable(it->second);
+    if (const auto it = reply.metadata.find("name"); it != reply.metadata.end()) name_ = excerpt(it->second);
     const auto profile = reply.metadata.find("profile");
     Result<Arithmetic> arithmetic = parse_arithmetic(profile == reply.metadata.end() ? "" : profile->second);
     if (!arithmetic.ok()) return {Code::io_error, printable(command_) + ": " + arithmetic.status().message};
@@ -39,6 +39,7 @@ class Program final : public Subject {
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const Arithmetic& arithmetic() const override { return arithmetic_; }
 
+  void restart() override { talk_.end(); }
   Reply run(const Case& c) override {
     if (c.spec.profile.residual_sum == ResidualSum::exact) return {Reply::Kind::unsupported, "no word for an exact x + residual", {}};
     if (placement_matters(c)) return {Reply::Kind::unsupported, "where tensors lie does not reach a program", {}};
@@ -79,7 +80,7 @@ class Program final : public Subject {
     const auto status = reply.metadata.find("status");
     if (status == reply.metadata.end() || status->second == "ok") return {};
     const auto it = reply.metadata.find("message");
-    const std::string message = it == reply.metadata.end() ? "" : printable(it->second);
+    const std::string message = it == reply.metadata.end() ? "" : excerpt(it->second);
     if (status->second == "unsupported") return {Reply::Kind::unsupported, message, {}};
     if (status->second == "error") return {Reply::Kind::refused, message, {}};
     return {Reply::Kind::misbehaved, "its status is " + quote(status->second) + ", expected ok, unsupported or error", {}};

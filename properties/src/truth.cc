@@ -61,6 +61,7 @@ class Bounds {
     double shrink = 0;                    // relative, of rstd, from the mean's error
     double relative = 0;                  // g_{c+K}, and what the algorithm adds
     double of_mean = 0, of_variance = 0;  // absolute
+    double reach = 0;                     // what γ is multiplied with, by whatever order of the factors
     bool range = false;
   };
   [[nodiscard]] Constants constants(const GroupFacts& g) const { return constants(g, sums(g.n)); }
@@ -74,6 +75,7 @@ class Bounds {
     if (op_.given_statistics) {
       k.relative = g_of(9 * u_);
       k.t = wider(Role::mean) ? u_ * std::fabs(g.mean) / k.root : 0;
+      k.reach = std::max({1.0, g.largest, std::fabs(g.mean)}) / k.root;
       k.range = out_of_range(g, k.root);
       return k;
     }
@@ -82,7 +84,10 @@ class Bounds {
     const bool welford = by_welford();
     // The first update takes in the whole of x, and no later one moves it.
     const bool exact = welford && g.flat && unit_roundoff(case_.x().format) >= std::max(u_, u_sum_);
-    const double d = op_.centred && !exact ? g_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a + eta_ : 0;
+    const double of_sum = g_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a;
+    // A mean of a wider format is rounded for the deviations, products are before they are summed.
+    const double narrower = u_sum_ < u_ ? u_ : 0;
+    const double d = op_.centred && !exact ? of_sum + narrower * (a + of_sum) + (welford ? depth + 2 : 1) * eta_ : 0;
     k.of_mean = d;
     k.relative = g_of(depth * u_sum_ + 9 * u_);
     const double v = k.root * k.root;
@@ -92,9 +97,9 @@ class Bounds {
     // What an algorithm may lose of the variance beyond that; where it may lose all of it, nothing is promised.
     double lost = 0;
     if (arithmetic_.algorithm == Arithmetic::Algorithm::single_pass && op_.centred) {
-      lost = g_of((depth + 4) * u_sum_) * (mean_square + g.mean * g.mean);
+      lost = g_of((depth + 4) * u_sum_ + 3 * narrower) * (mean_square + g.mean * g.mean);
     } else if (welford && !exact) {
-      const double step = g_of((4 * depth + 9) * u_sum_);
+      const double step = g_of((4 * depth + 9) * u_sum_ + 9 * narrower);
       lost = step * sigma * std::sqrt(std::max(g.variance, 0.0) + a * a) + step * step * a * a;
     }
     k.of_variance = d * d + 2 * k.relative * g.variance + lost;
@@ -104,9 +109,13 @@ class Bounds {
     } else if (lost != 0) {
       k.relative += lost < v ? 1 / std::sqrt(1 - lost / v) - 1 : infinity;
     }
+    k.reach = std::max(1.0, g.largest) / k.root;
     k.range = out_of_range(g, k.root);
     return k;
   }
+
+  // The largest number whose double is one, and to spare.
+  [[nodiscard]] double most() const { return std::ldexp(1.0, info(compute_).max_exponent() - 2); }
 
   // The largest depth for which γ of all that is made of it exists.
   [[nodiscard]] double deepest() const { return std::floor((by_welford() ? 0.25 : 1.0) * (1 - 16 * u_) / u_sum_) - 16; }
@@ -150,9 +159,11 @@ class Bounds {
     }
     return std::max(n - 1, 0.0);
   }
-  // Squares and sums stay normal and finite in the compute format, with room to spare, or do not matter beside epsilon.
+  // Squares and sums stay normal and finite in the compute format, with room to spare, or do not matter beside epsilon. What is not finite
+  // to begin with is no matter of range.
   [[nodiscard]] bool out_of_range(const GroupFacts& g, double root) const {
-    const double most = std::ldexp(1.0, info(compute_).max_exponent() - 2);
+    if (!std::isfinite(g.largest)) return false;
+    const double most = this->most();
     const double least = std::ldexp(1.0, info(compute_).min_exponent() + info(compute_).precision);
     const double v = root * root;
     return !(g.squares < most && g.n * g.largest < most && v < most && v > least && g.largest / root < most);
@@ -176,7 +187,7 @@ std::vector<GroupFacts> facts_of(const Case& c, const Membership& m) {
     g.n += 1;
     g.magnitude += std::fabs(x);
     g.squares += x * x;
-    g.largest = std::max(g.largest, std::fabs(x));
+    g.largest = std::isnan(x) ? infinity : std::max(g.largest, std::fabs(x));
   }
   return groups;
 }
@@ -216,6 +227,12 @@ double least_depth(double least, double most, Covers&& covers) {
 }
 
 }  // namespace
+
+bool promises(const Arithmetic& declared, const Case& c) {
+  const Arithmetic& a = declared.of(c.spec.op);
+  return a.algorithm == Arithmetic::Algorithm::correctly_rounded || a.compute_x || !a.compute ||
+         info(*a.compute).precision >= info(c.x().format).precision;
+}
 
 double least_infinite(Format format) { return std::ldexp(1 - 0x1p-10, info(format).max_exponent()) * 2; }
 
@@ -277,6 +294,10 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
 
   const Membership m = membership(c);  // not before the reference has found that this is a call
   std::vector<GroupFacts> groups = facts_of(c, m);
+  // Groups without elements have statistics all the same.
+  for (const Role role : {Role::mean, Role::rstd, Role::variance, Role::running_mean, Role::running_variance}) {
+    if (truth.outputs[role]) groups.resize(std::max(groups.size(), truth.outputs[role]->size()));
+  }
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const auto at = static_cast<std::int64_t>(g);
     if (op.given_statistics) {
@@ -291,6 +312,12 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
   const bool exact = arithmetic.algorithm == Arithmetic::Algorithm::correctly_rounded;
   std::vector<Bounds::Constants> constants;
   for (const GroupFacts& g : groups) constants.push_back(bounds.constants(g));
+  const auto parameter = [&](Role role, std::size_t i, double none) {
+    if (!c.inputs[role]) return none;
+    const std::int64_t count = size_of(*c.inputs[role]);
+    const double value = value_at(*c.inputs[role], m.parameter[i] % count);
+    return role == Role::gamma && c.spec.profile.gain_offset ? 1 + value : value;
+  };
   const auto finish = [&](Role role, auto&& bound) {
     if (!truth.outputs[role]) return;
     Elements& elements = *truth.outputs[role];
@@ -298,16 +325,12 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
       Element& e = elements[i];
       const bool per_element = role == Role::y || role == Role::xhat;
       const std::size_t g = per_element ? static_cast<std::size_t>(m.group[i]) : i;
-      e.range = g < constants.size() && constants[g].range;
+      // Somebody may multiply γ by 1/root first, or by μ/root. Who rounds correctly has no range to leave.
+      const double gain = role == Role::y ? std::fabs(parameter(Role::gamma, i, 1)) : 0;
+      e.range = !exact && g < constants.size() && (constants[g].range || gain * constants[g].reach >= bounds.most());
       const double computed = exact ? 0 : bound(i, g, e);
       e.bound = exact ? e.ulp / 2 : with_last_rounding(e, room[role]->format, computed);
     }
-  };
-  const auto parameter = [&](Role role, std::size_t i, double none) {
-    if (!c.inputs[role]) return none;
-    const std::int64_t count = size_of(*c.inputs[role]);
-    const double value = value_at(*c.inputs[role], m.parameter[i] % count);
-    return role == Role::gamma && c.spec.profile.gain_offset ? 1 + value : value;
   };
   const auto of_y = [&](const Bounds::Constants& k, std::size_t i, const Element& e) {
     return bounds.of_y(k, e.xhat, parameter(Role::gamma, i, 1), parameter(Role::beta, i, 0), ulp_of_xhat[i]);

@@ -47,7 +47,7 @@ void say(std::span<char> to, const std::string& text) {
   std::copy_n(text.begin(), n, to.begin());
   to[n] = '\0';
 }
-std::string said(std::span<const char> text) { return printable({text.data(), strnlen(text.data(), text.size())}); }
+std::string said(std::span<const char> text) { return excerpt({text.data(), strnlen(text.data(), text.size())}); }
 
 void Walled::live(int socket) {
   const pid_t self = getpid();

@@ -69,6 +69,7 @@ class Walled final : public Caller {
 
   // Starts the child and learns name and arithmetic.
   Status begin();
+  void restart() override { child_.end(); }
 
  private:
   Status ready(std::size_t room) override;

@@ -287,6 +287,67 @@ TEST(Laws, FindWhatIsRightOnlyOtherwise) {
   EXPECT_GT(broken_by(asked, "auxiliary_outputs"), 0);
 }
 
+// Sums in f64, a mean in f32: of two neighbours, it is one of them.
+TEST(Check, AMeanMayBeRounded) {
+  const auto kernel = [](const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows, std::int64_t cols,
+                         float epsilon) {
+    for (const float* const end = x + rows * cols; x != end; x += cols, y += cols) {
+      double sum = 0, squares = 0;
+      for (std::int64_t i = 0; i < cols; ++i) sum += static_cast<double>(x[i]);
+      const auto mean = static_cast<float>(sum / static_cast<double>(cols));
+      for (std::int64_t i = 0; i < cols; ++i) squares += static_cast<double>(x[i] - mean) * static_cast<double>(x[i] - mean);
+      const auto rstd = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(cols) + static_cast<double>(epsilon)));
+      for (std::int64_t i = 0; i < cols; ++i) {
+        y[i] = (x[i] - mean) * rstd * (gamma != nullptr ? gamma[i] : 1) + (beta != nullptr ? beta[i] : 0);
+      }
+    }
+  };
+  Direct subject(row_kernel("mean in f32", Op::layer_norm, kernel, "compute=f32 accumulate=f64"));
+  Settings settings;
+  settings.ops = {Op::layer_norm};
+  settings.cases = testing::scaled(150);
+  const Report report = check(subject, settings);
+  for (const LawReport& r : report.laws) {
+    if (r.severity != Severity::must) continue;
+    EXPECT_EQ(r.broken, 0) << r.law->slug << ": " << r.first->what << "\n" << to_line(r.first->smallest);
+  }
+}
+
+// Of f64, an arithmetic of f32 promises nothing, and is not asked.
+TEST(Check, WhatIsWiderThanTheArithmeticIsNotAsked) {
+  BuiltIn narrow = reference_with("narrow", [](Spec&) {});
+  narrow.words = "compute=f32";
+  Direct subject(narrow);
+  Settings settings;
+  settings.formats = {Format::f64};
+  settings.cases = 4;
+  for (const LawReport& r : check(subject, settings).laws) {
+    EXPECT_EQ(r.tested(), 0) << r.law->slug;
+    if (r.unsupported == 0 || r.law->slug.starts_with("threads")) continue;
+    EXPECT_EQ(r.reasons.count("it computes in less than the format of x"), 1U) << r.law->slug;
+  }
+}
+
+// What the command repeats is wrong alone, or the report says that it is not: of whom the statistics of the call before are used, say.
+TEST(Check, WhatOnlyOtherCallsBreakIsSaid) {
+  auto calls = std::make_shared<int>(0);
+  BuiltIn moody = reference_with("moody", [](Spec&) {});
+  moody.normalize = [calls, right = moody.normalize](const Spec& spec, const ByRole<ConstView>& inputs, const ByRole<View>& outputs) {
+    Spec other = spec;
+    if (++*calls % 7 == 0) other.epsilon = 3;
+    return right(other, inputs, outputs);
+  };
+  const Result<std::unique_ptr<Subject>> subject = start(moody, {});
+  ASSERT_TRUE(subject.ok());
+  Settings settings;
+  settings.laws = {"variance_one"};
+  const Report report = check(**subject, settings);
+  ASSERT_TRUE(report.laws[0].first);
+  const Finding& f = *report.laws[0].first;
+  EXPECT_TRUE(f.what.ends_with("; after other calls only: alone it is right")) << f.what;
+  EXPECT_EQ(to_line(f.smallest), to_line(f.original));
+}
+
 // Whatever the severity of the law that was asked.
 TEST(Check, ACrashIsAMust) {
   const Result<std::unique_ptr<Subject>> subject =

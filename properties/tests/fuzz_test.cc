@@ -279,6 +279,18 @@ TEST(Ask, NoMustIsBrokenOutOfRange) {
   }
 }
 
+// No law makes of a case what its format cannot say, and calls the answer wrong.
+TEST(Ask, NoLawAsksTheUnsayable) {
+  Direct right(reference_with("reference", [](Spec&) {}));
+  Watched subject(right);
+  for (const char* line :
+       {"batch_norm_training f16 x=f16[1,1,1,1]:0000 epsilon=0x1p+60", "layer_norm f16 x=f16[2,2]:0000,3c00*3 epsilon=0x1p+60"}) {
+    const Answers answers = ask(subject, questions({}), *case_of(line), {.strict = true});
+    ASSERT_FALSE(answers.broken) << counterexample(*answers.broken, "reference");
+    EXPECT_GT(answers.held, 10) << line;
+  }
+}
+
 TEST(Ask, WhatIsBrokenIsSmall) {
   Direct wrong(reference_with("wrong", [](Spec& s) { s.profile.variance = Estimator::unbiased; }));
   Watched subject(wrong);

@@ -602,6 +602,12 @@ TEST_F(Program, CheckRefuses) {
     expect_refusal(command + std::string(" --time 0"), {"--time", "0.01"});
   }
   expect_refusal("fuzz simd --minutes nan", {"--minutes", "nan"});
+  EXPECT_NE(norma("check reference --law mean_zero --cases 010").out.find("mean_zero  must        10  holds"), std::string::npos);
+  for (const char* option : {"check simd --html ''", "check simd --junit ''", "check simd --waivers ''", "fuzz simd --corpus ''"}) {
+    expect_refusal(option, {"expected a name, not \"\""});
+  }
+  expect_refusal("check 'exec: '", {"exec: expected a command"});
+  expect_refusal("check simd --law mean_zero --case @nowhere", {"--case: nowhere: cannot be opened"});
   // Nothing is started for a case that is none.
   expect_refusal("check 'exec:touch started; exit 1' --law mean_zero --case x", {"--case"});
   EXPECT_FALSE(fs::exists(at("started")));
@@ -632,6 +638,31 @@ TEST_F(Program, ReportsTheDead) {
     EXPECT_NE(o.err.find(says), std::string::npos) << o.err;
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(7500)) << words;
+  }
+}
+
+// A case that is too long for a word of a command is in a file.
+TEST_F(Program, ChecksACaseOfAFile) {
+  std::string line = "layer_norm f32 x=f32[1,40000]:";
+  for (int i = 0; i < 20000; ++i) line += i == 0 ? "3f800000,40000000" : ",3f800000,40000000";
+  line += '\n';
+  ASSERT_TRUE(write_file(at("case"), std::as_bytes(std::span(line))).ok());
+  const Outcome o = norma("check mutant:tail-dropped --law agrees_with_reference --case @case");
+  EXPECT_EQ(o.status, 0) << o.out << o.err;
+  EXPECT_EQ(norma("check mutant:unbiased-variance --law agrees_with_reference --case @case").out.substr(0, 22), "agrees_with_reference:");
+  // What is not supported is not right.
+  const Outcome none = norma("check " NORMA_EXAMPLE_C " --law agrees_with_reference --case 'group_norm f16 x=f16[1,2]:3c00,4000 groups=1'");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_EQ(none.out.substr(0, 34), "agrees_with_reference: unsupported");
+  EXPECT_EQ(norma("check " NORMA_EXAMPLE_C " --op batch_norm --law range,tails --cases 5 --junit u.xml").status, 1);
+  EXPECT_NE(contents(at("u.xml")).find("failures=\"1\" errors=\"0\" skipped=\"2\""), std::string::npos) << contents(at("u.xml"));
+  EXPECT_NE(contents(at("u.xml")).find("<failure message=\"no law was tested\"/>"), std::string::npos);
+}
+
+// Who makes a number of NaN fails, not only where nothing is promised.
+TEST_F(Program, ANumberOutOfNaNFails) {
+  for (const std::string mutant : {"nan-swallowed", "nan-variance-is-zero", "infinities-clamped"}) {
+    EXPECT_EQ(norma("check mutant:" + mutant + " --law non_finite_contained").status, 1) << mutant;
   }
 }
 

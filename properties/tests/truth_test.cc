@@ -151,8 +151,21 @@ TEST(Truth, ArithmeticMayDependOnTheOp) {
   EXPECT_EQ(a->of(Op::batch_norm_training).algorithm, Arithmetic::Algorithm::two_pass);
   EXPECT_TRUE(a->of(Op::batch_norm_training).compute_x);
   EXPECT_EQ(to_words(*parse_arithmetic(to_words(*a))), to_words(*a));
-  for (const std::string words : {"batch_norm:depth=n-1", "layer_norm:bitwise=alignment", "layer_norm:depth=n", "compute=y"}) {
+  for (const std::string words : {"batch_norm:depth=n-1", "layer_norm:bitwise=alignment", "layer_norm:depth=n", "compute=y",
+                                  "bitwise=aligment", "bitwise=mean_zero", "bitwise=alignment,"}) {
     EXPECT_FALSE(parse_arithmetic(words).ok()) << words;
+  }
+}
+
+// Groups without elements have statistics, which are none.
+TEST(Truth, OfEmptyGroups) {
+  for (const char* line :
+       {"batch_norm_training f32 x=f32[0,3]:", "batch_norm_training f32 x=f32[2,3,0]: want=mean,y,rstd",
+        "layer_norm f32 x=f32[3,0]: want=mean,y,rstd", "group_norm f32 x=f32[2,4,0]: groups=2", "instance_norm f32 x=f32[2,4,0]:"}) {
+    const Result<Truth> truth = truth_of(*parse_case(line), {});
+    ASSERT_TRUE(truth.ok()) << line;
+    EXPECT_TRUE(truth->y().empty());
+    for (const Element& e : *truth->outputs[Role::mean]) EXPECT_TRUE(std::isnan(e.exact)) << line;
   }
 }
 

@@ -67,6 +67,8 @@ Status may_write_file(const std::filesystem::path& path);
 // length. A path from the user: whole, Unicode as it is.
 [[nodiscard]] std::string quote(std::string_view name);
 [[nodiscard]] std::string printable(std::string_view path);
+// The same of words from a stranger: the first few hundred bytes.
+[[nodiscard]] std::string excerpt(std::string_view words);
 
 // The formats by themselves, for pipes and tests.
 //

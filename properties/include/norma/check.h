@@ -72,6 +72,7 @@ class Watched final : public Subject {
   [[nodiscard]] const std::string& name() const override { return subject_.name(); }
   [[nodiscard]] const Arithmetic& arithmetic() const override { return subject_.arithmetic(); }
   Reply run(const Case& c) override;
+  void restart() override { subject_.restart(); }
   // Why it is not to be asked any more: it cannot be started again, or nearly all that it does is hang or crash. Empty where it may be.
   [[nodiscard]] std::string hopeless() const;
 

@@ -39,6 +39,7 @@ struct Wish {
   Affine affine = Affine::any;
   std::int64_t least_rows = 1, most_rows = 8;  // rows, or cases of a batch
   std::int64_t least_n = 1, most_n = 130;      // elements of a row; positions times channels of a case
+  bool far = false;                            // an extent that is far beyond the others, or five of them
   std::int64_t huge_n = 0;                     // of a row, now and then: so many and up to huge_more more
   bool plain_profile = false;                  // every field of the profile as usual
   bool profiles = false;                       // some field of it not as usual, nearly always

@@ -61,6 +61,8 @@ class Subject {
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const Arithmetic& arithmetic() const = 0;
   virtual Reply run(const Case& c) = 0;
+  // Forgets what it was asked before, where it can: the next call is the first one.
+  virtual void restart() {}
 };
 
 // Of every kind.

@@ -90,8 +90,9 @@ struct norma_subject {
 
   /* How it computes, in words separated by blanks: bounds and severities follow from it. Null or "" stands for
    *     compute=f32 accumulate=f32 algorithm=two_pass depth=n-1        (f64 for f64)
-   * compute=f16|bf16|f32|f64|x    what a deviation, a product, a gain are computed in; x: the format of x
-   * accumulate=f16|bf16|f32|f64   what sums are kept in
+   * compute=f16|bf16|f32|f64|x    what a deviation, a product, a gain are computed in; x: the format of x. An x of a format that it
+   *                               does not hold is not asked about
+   * accumulate=f16|bf16|f32|f64   what sums are kept in; a mean may be rounded to the other before it is subtracted
    * algorithm=two_pass|single_pass|welford|correctly_rounded
    * depth=n-1|n/LANES|pairwise    roundings between an element and its finished sum: a loop, LANES partial sums, or halving
    * bitwise=LAW,LAW,...           laws that hold to the bit here by design: batch_independence, scale_invariance, alignment, threads

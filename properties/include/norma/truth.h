@@ -17,9 +17,10 @@ namespace norma::properties {
 // with the ulp where |y| and all the rest before it may take y: an error may carry it into the next binade.
 // The mean's error e, |e| <= D, enters through Σ(x − μ̂)² = n(σ² + e²), which is exact.
 // single_pass computes σ² as Σx²/n − μ̂², which is off by g_{c+4}·(Σx²/n + μ²); welford's update loses h·σ·√(σ² + A²) + h²A² of it,
-// h = g_{4c+9}, and D is g_{2c+6}·A there: each step's mean is rounded, and what follows averages that out again; a group
-// of equal elements it leaves exact. Where such a loss may reach v nothing is promised. What is given in a format wider than the compute
-// format is rounded once more. correctly_rounded is off by nothing but its rounding.
+// h = g_{4c+9}, and D is g_{2c+6}·A + (c+2)·η there: each step's mean is rounded, and what follows averages that out again; a group
+// of equal elements it leaves exact. Where such a loss may reach v nothing is promised. A mean of sums in a wider format is rounded for the
+// deviations, products before they are summed: D has u·A more, and the losses what these roundings add. What is given in a format wider
+// than the compute format is rounded once more. correctly_rounded is off by nothing but its rounding.
 struct Element {
   double exact = 0;      // rounded to a double
   double xhat = 0;       // of y
@@ -28,7 +29,7 @@ struct Element {
   double ulp = 0;        // that unit
   double distance = 0;   // |got − exact|; error·ulp, but for infinities and for errors of more units than a double can count
   Bits rounded = 0;      // the correctly rounded value
-  bool range = false;    // a square or a sum leaves the range of the compute format: the standard model does not apply
+  bool range = false;    // a square, a sum or a factor of y leaves the range of the compute format: the standard model does not apply
   double condition = 0;  // of y: A/√v of its group
   double size = 0;       // of y: |γ|·max(1, |x̂|) + |β|, what it is made of
 };
@@ -55,6 +56,9 @@ struct Depth {
   double least = 0;
   std::int64_t element = -1;  // of y that needs it
 };
+
+// Whether bounds say anything of a case: not of x in a format that the compute format does not hold.
+[[nodiscard]] bool promises(const Arithmetic& arithmetic, const Case& c);
 
 // Of the outputs in the case; `error` where `got`, if it is given, has the tensor. `depth`, if it is given, is raised to what y takes
 // where the standard model applies; a correctly_rounded subject is graded as two_pass.

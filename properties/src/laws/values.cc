@@ -217,6 +217,9 @@ constexpr Law table[] = {
     {"tails", "error_bound", "no length is special: ramps of up to 260, powers of two and their neighbours", Severity::must, false,
      [] { return Wish{.tame = true, .most_rows = 3, .most_n = 260, .family = "ramp"}; }, agrees_with_reference,
      "it looks at every length, and so names the one that is wrong"},
+    {"extents", "error_bound", "no number of rows, channels, positions or axes is special: hundreds, thousands, and five", Severity::must,
+     false, [] { return Wish{.most_rows = 300, .most_n = 20'000, .far = true, .maybe_statistics = true, .residual = true}; },
+     agrees_with_reference},
     {"large_n", "error_bound", "long groups, now and then of more than 2^20 elements, are within the bound of their length", Severity::must,
      false,
      [] {

@@ -38,6 +38,15 @@ struct GammaOfFirstGroup : Kernel<T> {
   }
 };
 
+// A table on the chip.
+template <class T>
+struct TableOf96Channels : Kernel<T> {
+  using Kernel<T>::Kernel;
+  T gain(std::int64_t parameter) const override {
+    return Kernel<T>::gain(this->op_.grouping == Grouping::trailing ? parameter : parameter % 96);
+  }
+};
+
 template <class T>
 struct ByFlatIndex : Kernel<T> {
   using Kernel<T>::Kernel;
@@ -124,6 +133,8 @@ constexpr Mutant table[] = {
      "microsoft/onnxruntime#12917", "parameter_locality", faulty<GammaOfLastAxis>},
     {"gamma-of-first-group", "the gain is looked up by the channel within its group", "", "", "parameter_locality",
      faulty<GammaOfFirstGroup>},
+    {"gain-table-of-96", "of more than 96 channels, those beyond have the gains of the first ones", "", "", "extents",
+     faulty<TableOf96Channels>},
     {"parameters-by-flat-index", "gain and bias are looked up by the number of the element, not by its channel", "", "",
      "parameter_locality", faulty<ByFlatIndex>},
     {"beta-before-gain", "(xhat + beta)*gamma", "", "", "affine_undo_row", faulty<BetaBeforeGain>},

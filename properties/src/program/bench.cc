@@ -8,6 +8,7 @@
 #include "norma/text.h"
 #include "onednn.h"
 #include "production.h"
+#include "search.h"
 #include "settings.h"
 
 namespace norma::program {
@@ -187,14 +188,12 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option("--layout", options->layout, "of maps: both by default")
       ->type_name("NCHW|NHWC|both")
       ->check(CLI::IsMember({"NCHW", "NHWC", "both"}));
-  command->add_option("--groups", options->groups, "of group_norm: 32 by default")->type_name("N")->check(CLI::Range(1, 1 << 30));
+  add_whole(*command, "--groups", options->groups, "of group_norm: 32 by default", 1, 1 << 30);
   command->add_option("--accuracy", options->accuracy, "correctly_rounded, fast, or both (the default)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"correctly_rounded", "fast", "both"}));
   command->add_option("--threads", options->threads, "numbers of threads: 1,all by default")->delimiter(',')->type_name("N,...");
-  command->add_option("--rounds", options->rounds, fmt::format("{} (the default) or more", least_rounds))
-      ->type_name("N")
-      ->check(CLI::Range(least_rounds, 100000));
+  add_whole(*command, "--rounds", options->rounds, fmt::format("{} (the default) or more", least_rounds), least_rounds, 100000);
   command->add_flag("--json", options->json, "print one JSON object")->disable_flag_override();
   command->add_flag("--markdown", options->markdown, "print the tables in Markdown")->disable_flag_override();
   command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });

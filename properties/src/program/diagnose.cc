@@ -153,7 +153,7 @@ void add_diagnose(CLI::App& app, Command& chosen) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
-  command->add_option("--cases", options->cases, "generated cases an op; 400")->type_name("N")->check(CLI::Range(1, 1'000'000));
+  add_whole(*command, "--cases", options->cases, "generated cases an op; 400", 1, 1'000'000);
   add_seed(*command, options->seed);
   add_time(*command, options->seconds);
   command->add_flag("--json", options->json, "print one JSON object")->disable_flag_override();

@@ -203,11 +203,12 @@ void add_fuzz(CLI::App& app, Command& chosen) {
   const auto options = std::make_shared<Options>();
   command->add_option("SUBJECT", options->subject, "as in norma check, or a libFuzzer target");
   command->add_option("--minutes", options->minutes, "how long; 1")->type_name("M")->check(number_in(0, 1e6));
-  command->add_option("--cases", options->cases, "instead: the first N cases")->type_name("N")->check(CLI::Range(1, 1'000'000'000));
+  add_whole(*command, "--cases", options->cases, "instead: the first N cases", 1, 1'000'000'000);
   command
       ->add_option("--corpus", options->corpus,
                    "cases to start from, a line a file, and where what breaks a law is added; a new one begins with seeds")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(not_empty());
   add_search(*command, *options);
   add_time(*command, options->seconds);
   command->add_flag("--strict", options->strict, "a broken `should` counts too")->disable_flag_override();

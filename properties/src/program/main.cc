@@ -118,6 +118,7 @@ int run(int argc, char** argv) {
   add_fuzz(app, chosen);
   add_diagnose(app, chosen);
   add_report(app, chosen);
+  add_golden(app, chosen);
   add_judge(app, chosen);
   add_run(app, chosen);
   add_explain(app, chosen);

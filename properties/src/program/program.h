@@ -21,6 +21,7 @@ void add_check(CLI::App& app, Command& chosen);
 void add_diagnose(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);
 void add_fuzz(CLI::App& app, Command& chosen);
+void add_golden(CLI::App& app, Command& chosen);
 void add_judge(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
 void add_report(CLI::App& app, Command& chosen);

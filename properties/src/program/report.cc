@@ -12,6 +12,7 @@
 
 #include "norma/tensor_file.h"
 #include "program.h"
+#include "search.h"
 #include "settings.h"
 
 namespace norma::program {
@@ -82,7 +83,8 @@ std::string verdict(const CheckReport& report, const LawReport& r) {
 }
 
 std::string command(const CheckReport& report, const properties::Law& law, const std::string& line) {
-  return properties::replay_command(report.subject, law, line);
+  const std::string time = report.seconds == default_seconds ? "" : fmt::format(" --time {}", report.seconds);
+  return properties::replay_command(report.subject, law, line.size() < longest_word ? line : "@FILE") + time;
 }
 
 std::vector<const Finding*> findings(const LawReport& r) {
@@ -99,7 +101,7 @@ std::string golden(const LawReport& r, const Finding& f) {
 }
 
 std::string for_people(const std::string& text, std::int64_t elements) {
-  return text.size() < longest_line ? text : fmt::format("(a case of {} elements: --json has it)", elements);
+  return text.size() < longest_line ? text : fmt::format("(a case of {} elements: --json has it, for --case @FILE)", elements);
 }
 
 std::string short_number(double value) { return std::isinf(value) ? "infinite" : fmt::format("{:.4g}", value); }
@@ -242,20 +244,26 @@ std::string to_markdown(const CheckReport& report) {
 
 std::string to_junit(const CheckReport& report) {
   const std::vector<LawReport>& laws = report.report.laws;
+  const auto not_asked = [](const LawReport& r) { return r.tested() + r.vacuous + r.unsupported == 0; };
   const auto is_skipped = [&](const LawReport& r) {
     const State state = state_of(report, r);
-    return !fails(report, r) && (state == State::unsupported || state == State::waived);
+    return !fails(report, r) && (state == State::unsupported || state == State::waived || not_asked(r));
   };
-  const auto failures = std::count_if(laws.begin(), laws.end(), [&](const LawReport& r) { return fails(report, r); });
+  const auto broken = std::count_if(laws.begin(), laws.end(), [&](const LawReport& r) { return fails(report, r); });
   const std::string& ended = report.report.ended;
+  const bool untested = broken == 0 && ended.empty() && fails(report);  // all of it
+  const auto failures = broken + (untested ? 1 : 0);
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuite name=\"norma check {}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
-      escaped(report.subject), laws.size() + (ended.empty() ? 0 : 1), failures, ended.empty() ? 0 : 1,
+      escaped(report.subject), laws.size() + (ended.empty() ? 0 : 1) + (untested ? 1 : 0), failures, ended.empty() ? 0 : 1,
       std::count_if(laws.begin(), laws.end(), is_skipped));
   if (!ended.empty()) {
     text += fmt::format("  <testcase classname=\"norma\" name=\"search\">\n    <error message=\"ended early: {}\"/>\n  </testcase>\n",
                         escaped(ended));
+  }
+  if (untested) {
+    text += "  <testcase classname=\"norma\" name=\"search\">\n    <failure message=\"no law was tested\"/>\n  </testcase>\n";
   }
   for (const LawReport& r : laws) {
     text += fmt::format("  <testcase classname=\"norma.{}\" name=\"{}\">\n", word(r.severity), r.law->slug);
@@ -266,10 +274,10 @@ std::string to_junit(const CheckReport& report) {
       text += fmt::format("    <failure message=\"{}\">{}</failure>\n", escaped(verdict(report, r)), escaped(details));
     } else if (is_skipped(r)) {
       // A waived law is neither passed nor failed.
-      text += fmt::format(
-          "    <skipped message=\"{}\"/>\n",
-          escaped(state_of(report, r) == State::waived ? verdict(report, r)
-                                                       : fmt::format("{} cases are not supported by the subject", r.unsupported)));
+      text += fmt::format("    <skipped message=\"{}\"/>\n",
+                          escaped(r.unsupported == 0 || state_of(report, r) == State::waived
+                                      ? verdict(report, r)
+                                      : fmt::format("{} cases are not supported by the subject", r.unsupported)));
     }
     if (!failed && !details.empty()) text += fmt::format("    <system-out>{}</system-out>\n", escaped(details));
     text += "  </testcase>\n";
@@ -323,8 +331,8 @@ Status Destinations::check(const std::vector<std::string>& read) const {
 }
 
 void add_flags(CLI::App& command, Destinations& to) {
-  command.add_option("--junit", to.junit, "write a JUnit XML file as well")->type_name("FILE");
-  command.add_option("--html", to.html, "write a page to look at as well")->type_name("FILE");
+  command.add_option("--junit", to.junit, "write a JUnit XML file as well")->type_name("FILE")->check(not_empty());
+  command.add_option("--html", to.html, "write a page to look at as well")->type_name("FILE")->check(not_empty());
   command.add_flag("--markdown", to.markdown, "print a table for the summary of a CI run")->disable_flag_override();
   command.add_flag("--json", to.json, "print one JSON object (properties/schema/report.schema.json)")->disable_flag_override();
 }

@@ -20,12 +20,15 @@ struct Waiver {
   std::string subject, law, reason;
 };
 
+inline constexpr double default_seconds = 2;
+
 // A report and what the program adds to it.
 struct CheckReport {
   properties::Report report;
   std::string subject;  // as the user named it, for commands to repeat
   bool strict = false;
-  std::vector<Waiver> waivers;  // of this subject
+  std::vector<Waiver> waivers;       // of this subject
+  double seconds = default_seconds;  // that a call might take
 };
 
 // Whether a report is a failure: a broken `must`, or a law that was asked and tested nothing; with `strict` a broken `should` too. A waived
@@ -78,6 +81,8 @@ enum class State : std::uint8_t { holds, broken, waived, stale, unsupported, unt
 [[nodiscard]] std::string command(const CheckReport& report, const properties::Law& law, const std::string& line);
 [[nodiscard]] std::vector<const properties::Finding*> findings(const properties::LawReport& law);
 [[nodiscard]] std::string golden(const properties::LawReport& law, const properties::Finding& finding);
+// What is longer is no word of a command: Linux has 128 KiB.
+inline constexpr std::size_t longest_word = 100'000;
 // A line or a literal with a case of so many elements, or where to find it: what is long is for programs.
 inline constexpr std::size_t longest_line = 4000;
 [[nodiscard]] std::string for_people(const std::string& text, std::int64_t elements);

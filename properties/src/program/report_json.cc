@@ -37,6 +37,13 @@ std::string sentence(const nlohmann::json::exception& error) {
   return std::string(what.substr(what.find("] ") + 2));
 }
 
+// What norma check wrote shows itself: another's words would do what they like to a terminal.
+std::string line(const ordered_json& j) {
+  std::string text = j.get<std::string>();
+  if (printable(text) != text) throw Stumble{fmt::format("{} is no line", quote(text))};
+  return text;
+}
+
 // JSON has no infinity.
 ordered_json number(double value) { return std::isinf(value) ? ordered_json("inf") : ordered_json(value); }
 // Errors, margins and bounds have no sign.
@@ -63,7 +70,8 @@ const Law& known_law(const std::string& slug) {
 }
 
 properties::Case case_of(const ordered_json& j) {
-  Result<properties::Case> c = properties::parse_case(j.get<std::string>());
+  constexpr std::int64_t most = std::int64_t{1} << 23;  // elements: more than any law asks about
+  Result<properties::Case> c = properties::parse_case(j.get<std::string>(), most);
   if (!c.ok()) throw Stumble{c.status().message};
   return std::move(*c);
 }
@@ -206,6 +214,9 @@ LawReport law_report(const ordered_json& j, std::int64_t share) {
     for (const auto& [name, n] : by_name) all += n;
     return all;
   };
+  for (const auto* names : {&r.families, &r.reasons}) {
+    for (const auto& [name, n] : *names) (void)line(name);
+  }
   const std::int64_t drawn = r.tested() + r.unsupported;
   if (sum(r.families) != drawn || sum(r.reasons) != r.unsupported || drawn + r.vacuous > share) {
     throw Stumble{fmt::format("{}: its numbers of cases do not add up", r.law->slug)};
@@ -214,8 +225,8 @@ LawReport law_report(const ordered_json& j, std::int64_t share) {
     const auto reply = std::find(replies.begin(), replies.end(), f.at("reply").get<std::string>());
     if (reply == replies.end()) throw Stumble{fmt::format("there is no reply {}", f.at("reply").dump())};
     (f.at("out_of_range").get<bool>() ? r.first_ranged : r.first) =
-        Finding{case_of(f.at("found_as")), case_of(f.at("case")), f.at("what").get<std::string>(),
-                static_cast<Reply::Kind>(reply - replies.begin()), count(f.at("number"))};
+        Finding{case_of(f.at("found_as")), case_of(f.at("case")), line(f.at("what")), static_cast<Reply::Kind>(reply - replies.begin()),
+                count(f.at("number"))};
   }
   return r;
 }
@@ -231,9 +242,10 @@ CheckReport read(const ordered_json& j) {
   CheckReport report;
   report.subject = j.at("subject").get<std::string>();
   report.strict = j.at("strict").get<bool>();
+  report.seconds = number(j.at("time"));
   properties::Report& of = report.report;
-  of.subject = j.at("name").get<std::string>();
-  of.arithmetic = j.at("arithmetic").get<std::string>();
+  of.subject = line(j.at("name"));
+  of.arithmetic = line(j.at("arithmetic"));
   of.settings.seed = j.at("seed").get<std::uint64_t>();
   of.settings.cases = count(j.at("cases"));
   of.settings.shard = count(j.at("shard"));
@@ -255,7 +267,7 @@ CheckReport read(const ordered_json& j) {
   for (const ordered_json& w : j.at("waivers")) {
     report.waivers.push_back({report.subject, w.at("law").get<std::string>(), w.at("reason").get<std::string>()});
   }
-  of.ended = j.at("ended_early").get<std::string>();
+  of.ended = line(j.at("ended_early"));
   of.accuracy = accuracy(j.at("accuracy"));
   const std::int64_t share = (of.settings.cases - of.settings.shard) / of.settings.shards + 1;
   for (const ordered_json& law : j.at("laws")) of.laws.push_back(law_report(law, share));
@@ -297,6 +309,7 @@ ordered_json to_json(const CheckReport& report) {
                  {"ops", names_of(of.settings.ops)},
                  {"dtypes", names_of(of.settings.formats)},
                  {"strict", report.strict},
+                 {"time", report.seconds},
                  {"verdict", fails(report) ? "violated" : "holds"},
                  {"headline", headline(report)},
                  {"ended_early", of.ended},

@@ -38,7 +38,8 @@ void join(LawReport& to, const LawReport& from) {
 std::vector<std::pair<std::string_view, std::string>> identity(const CheckReport& r) {
   const nlohmann::ordered_json j = to_json(r);
   std::vector<std::pair<std::string_view, std::string>> all;
-  for (const std::string_view key : {"subject", "name", "arithmetic", "seed", "cases", "shards", "ops", "dtypes", "strict", "waivers"}) {
+  for (const std::string_view key :
+       {"subject", "name", "arithmetic", "seed", "cases", "shards", "ops", "dtypes", "strict", "time", "waivers"}) {
     all.emplace_back(key, j[std::string(key)].dump());
   }
   std::string laws;

@@ -10,6 +10,7 @@
 #include "norma/text.h"
 #include "production.h"
 #include "program.h"
+#include "search.h"
 #include "settings.h"
 
 namespace norma::program {
@@ -141,9 +142,7 @@ void add_run(CLI::App& app, Command& chosen) {
   command->add_option("--accuracy", options->accuracy, "of --engine simd: correctly_rounded (the default) or fast")
       ->type_name("WORD")
       ->check(CLI::IsMember({"correctly_rounded", "fast"}));
-  command->add_option("--threads", options->threads, "of --engine simd; all by default")
-      ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, most_threads));
+  add_whole(*command, "--threads", options->threads, "of --engine simd; all by default", 1, most_threads);
   command->add_option("--also", options->also, "further outputs: sum, deviation, xhat, variance")
       ->delimiter(',')
       ->allow_extra_args(false)

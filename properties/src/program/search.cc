@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -23,17 +24,11 @@ void add_search(CLI::App& command, Search& options) {
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed) {
-  // CLI11 takes -1 for 2^64 - 1, as it does what is larger, and 010 for 8.
-  command
-      .add_option_function<std::string>(
-          "--seed",
-          [&seed](const std::string& word) {
-            const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seed);
-            if (error == std::errc() && end == word.data() + word.size()) return;
-            throw CLI::ValidationError("--seed", quote(word) + ": expected a whole number from 0 to 2^64 - 1");
-          },
-          "another seed, other cases; 1")
-      ->type_name("N");
+  add_whole(command, "--seed", seed, "another seed, other cases; 1", 0, std::numeric_limits<std::uint64_t>::max());
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& word) { return word.empty() ? "expected a name, not \"\"" : ""; }, "");
 }
 
 bool Search::given(std::string_view name) const { return std::find(names.begin(), names.end(), name) != names.end(); }

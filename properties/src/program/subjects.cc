@@ -118,6 +118,9 @@ std::vector<Shipped> shipped_subjects() {
 }
 
 Status known_subject(const std::string& name) {
+  if (name.starts_with("exec:") && name.find_first_not_of(' ', 5) == std::string::npos) {
+    return {Code::bad_parameter, "exec: expected a command after it"};
+  }
   if (name.starts_with("exec:") || name.find('/') != std::string::npos || name.ends_with(".so")) return {};
   std::vector<std::string_view> names;
   if (name.starts_with("mutant:")) {

@@ -32,10 +32,11 @@ Result<Waiver> waiver_of(const nlohmann::ordered_json& j) {
   if (std::find(laws.begin(), laws.end(), w.law) == laws.end()) {
     return bad(fmt::format("there is no law {}{} (see norma list laws)", quote(w.law), suggestion(w.law, laws)));
   }
-  if (std::any_of(w.reason.begin(), w.reason.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; })) {
-    return bad(fmt::format("the reason of {} has control characters: expected one line", w.law));
+  if (printable(w.reason) != w.reason) {
+    return bad(fmt::format("the reason of {} has characters that do not show: expected one line", w.law));
   }
-  if (w.reason.empty()) return bad(fmt::format("{} of {} is waived without a reason: expected one", w.law, quote(w.subject)));
+  if (w.reason.find_first_not_of("\xc2\xa0 ") == std::string::npos)
+    return bad(fmt::format("{} of {} is waived without a reason: expected one", w.law, quote(w.subject)));
   return w;
 }
 

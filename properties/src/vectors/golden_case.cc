@@ -7,6 +7,7 @@
 #include "norma/reference.h"
 #include "norma/text.h"
 #include "norma/truth.h"
+#include "norma/vectors.h"
 
 namespace norma::properties {
 namespace {
@@ -42,6 +43,15 @@ std::pair<Bits, Bits> interval(const Element& e, Format format) {
   return {bits(e.exact - room, Mode::up), bits(e.exact + room, Mode::down)};
 }
 
+std::vector<std::string_view> flags_of(const Case& c, const Truth& truth) {
+  const Tie tie = closest_tie(c);
+  std::vector<std::string_view> names;
+  for (const Flag& flag : flags()) {
+    if (flag.raised(c, truth, tie)) names.push_back(flag.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<std::string> to_golden(const Case& c, std::string_view comment) {
@@ -60,8 +70,9 @@ Result<std::string> to_golden(const Case& c, std::string_view comment) {
 
   const Profile& p = c.spec.profile;
   const auto estimator = [](Estimator e) { return e == Estimator::biased ? "biased" : "unbiased"; };
-  ordered_json j{{"comment", comment},
-                 {"flags", ordered_json::array()},
+  ordered_json j{{"id", id_of(c)},
+                 {"comment", comment},
+                 {"flags", flags_of(c, *truth)},
                  {"severity", "must"},
                  {"op", info(c.spec.op).name},
                  {"dtype", info(c.format).name},

@@ -1,0 +1,30 @@
+// Where golden cases come from.
+#pragma once
+
+#include <vector>
+
+#include "norma/vectors.h"
+
+namespace norma::properties {
+
+std::vector<Vector> paper_vectors();      // the numbers of the paper and the walkthrough
+std::vector<Vector> reported_vectors();   // public reports of others' faults
+std::vector<Vector> found_vectors();      // counterexamples of the subjects that come with the program (docs/field_report.md)
+std::vector<Vector> tie_vectors();        // near and exact ties, found by looking for them
+std::vector<Vector> generated_vectors();  // every family of numbers, and every size at which kernels change
+
+// What a person writes down: x and parameters as the nearest numbers of a format.
+struct Written {
+  Case c;
+
+  Written(Op op, Format format, Shape shape, const std::vector<double>& x, double epsilon = 1e-5);
+  // γ, β or another tensor, of its own shape; of another format, if that is said.
+  Written&& with(Role role, const std::vector<double>& values) &&;
+  Written&& with(Role role, const std::vector<double>& values, Format format) &&;
+  Written&& with(Profile profile) &&;
+  Written&& by_groups(std::int64_t groups) &&;
+  // Running statistics that take in the batch.
+  Written&& running(const std::vector<double>& mean, const std::vector<double>& variance, double momentum) &&;
+};
+
+}  // namespace norma::properties
