@@ -749,6 +749,89 @@ TEST_F(Program, FuzzRefuses) {
   EXPECT_NE(o.out.find("-runs=7 -seed=5"), std::string::npos) << o.out;
 }
 
+// Golden files of one op, and what is wrong with them is told case by case.
+TEST_F(Program, GoldenFilesAreCheckedAndPut) {
+  fs::create_directory(at("files"));
+  const fs::path file = at("files") / "layer_norm_f32.json";
+  const std::string text = contents(NORMA_SOURCE "/golden/vectors_v1/layer_norm_f32.json");
+  const auto put = [&](const std::string& what) { ASSERT_TRUE(write_file(file, std::as_bytes(std::span(what))).ok()); };
+  put(text);
+  EXPECT_EQ(norma("golden lint --dir files").status, 0);
+  const Outcome simd = norma("golden verify simd --dir files"), plain = norma("golden verify plain --dir files");
+  EXPECT_EQ(simd.status, 0) << simd.out;
+  EXPECT_NE(simd.out.find("100 %"), std::string::npos) << simd.out;
+  EXPECT_EQ(plain.status, 0) << plain.out;
+  const Outcome wrong = norma("golden verify mutant:epsilon-outside-root --dir files");
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_NE(wrong.out.find("\nlayer_norm_f32_"), std::string::npos) << wrong.out;
+  EXPECT_NE(wrong.out.find("\nVIOLATED: "), std::string::npos);
+  // A subject that can none of it has not passed.
+  const Outcome none = norma("golden verify 'exec:" NORMA_PYTHON " -c \"import sys; sys.exit(3)\"' --dir files");
+  EXPECT_EQ(none.status, 3) << none.out;
+  nlohmann::ordered_json j = nlohmann::ordered_json::parse(text);
+  const std::string id = j["cases"][7]["id"];
+  const Outcome shown = norma("golden show " + id + " --dir files");
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_NE(shown.out.find(id), std::string::npos);
+  EXPECT_NE(shown.out.find("norma check SUBJECT --law agrees_with_reference --case "), std::string::npos) << shown.out;
+  expect_refusal("golden show nobody --dir files", {"files: there is no case \"nobody\""});
+
+  // A bit of y, and of what it follows from.
+  for (const char* place : {"/cases/7/outputs/y/data", "/cases/7/outputs/y/hi", "/cases/7/inputs/x/data"}) {
+    nlohmann::ordered_json bad = j;
+    std::string digits = bad[nlohmann::ordered_json::json_pointer(place)];
+    digits[0] = digits[0] == '0' ? '1' : '0';
+    bad[nlohmann::ordered_json::json_pointer(place)] = digits;
+    put(bad.dump());
+    const Outcome o = norma("golden lint --dir files");
+    EXPECT_EQ(o.status, 1) << place;
+    EXPECT_NE(o.out.find(quote(id)), std::string::npos) << o.out;
+  }
+  nlohmann::ordered_json twice = j;
+  twice["cases"].push_back(twice["cases"][7]);
+  put(twice.dump());
+  EXPECT_NE(norma("golden lint --dir files").out.find(id + "\" is in layer_norm_f32.json already"), std::string::npos);
+  nlohmann::ordered_json empty = j;
+  empty["cases"] = nlohmann::ordered_json::array();
+  for (const auto& [what, says] : {std::pair{text.substr(0, 5000), "is no JSON"},
+                                   {std::string("{}"), "norma golden vectors 1"},
+                                   {empty.dump(), "there are no cases"}}) {
+    put(what);
+    expect_refusal("golden verify simd --dir files", {"files/layer_norm_f32.json: ", says});
+    const Outcome o = norma("golden lint --dir files");
+    EXPECT_EQ(o.status, 1);
+    EXPECT_NE(o.out.find(says), std::string::npos) << o.out;
+  }
+  expect_refusal("golden verify simd --dir nowhere", {"nowhere: No such file"});
+  fs::create_directory(at("none"));
+  expect_refusal("golden lint --dir none", {"none: there are no golden files"});
+  expect_refusal("golden write --dir /dev/null/x", {"--dir", "/dev/null/x"});
+  expect_refusal("golden", {"norma golden --help"});
+}
+
+// The ten lines of golden/README.md do what is said of them.
+TEST_F(Program, GoldenReadersRead) {
+  const std::string page = contents(NORMA_SOURCE "/golden/README.md");
+  const std::size_t start = page.find("```python\n") + 10, end = page.find("```", start);
+  const std::string mine =
+      "import numpy as np\n"
+      "def my_layer_norm(x, epsilon, axis):\n"
+      "    axes = tuple(range(axis % x.ndim, x.ndim))\n"
+      "    with np.errstate(all='ignore'):\n"
+      "        wide = x.astype(np.float64)\n"
+      "        off = wide - wide.mean(axes, keepdims=True) if x.size else wide\n"
+      "        return (off / np.sqrt((off * off).mean(axes, keepdims=True) + epsilon)).astype(x.dtype) if x.size else x\n";
+  const std::string reader = mine + page.substr(start, end - start);
+  ASSERT_TRUE(write_file(at("reader.py"), std::as_bytes(std::span(reader))).ok());
+  const std::string run =
+      "cd " + at("").string() + " && " NORMA_PYTHON " reader.py " NORMA_SOURCE "/golden/vectors_v1/layer_norm_f32.json >.out 2>&1";
+  ASSERT_EQ(std::system(run.c_str()), 0) << contents(at(".out"));
+  int compared = 0, outside = -1;
+  ASSERT_EQ(std::sscanf(contents(at(".out")).c_str(), "%d compared, %d outside", &compared, &outside), 2) << contents(at(".out"));
+  EXPECT_GT(compared, 50);
+  EXPECT_EQ(outside, 0);
+}
+
 TEST_F(Program, ListsWhatThereIs) {
   for (const std::string what : {"ops", "formats", "settings", "targets"}) {
     EXPECT_EQ(norma("list " + what).status, 0) << what;

@@ -128,17 +128,16 @@ int lint(const std::string& folder) {
   const Result<std::vector<fs::path>> paths = files_of(folder);
   if (!paths.ok()) return fail(paths.status());
   std::map<std::string, std::string> ids;
-  std::set<std::string_view> used;
   std::size_t cases = 0, faults = 0;
-  const auto fault = [&](const fs::path& path, const std::string& what) {
-    ++faults;
-    fmt::print("{}: {}\n", printable(path.string()), what);
+  constexpr std::size_t most_told = 20;
+  const auto tell = [&](const std::string& what) {
+    if (++faults <= most_told) fmt::print("{}\n", printable(what));
   };
+  const auto fault = [&](const fs::path& path, const std::string& what) { tell(fmt::format("{}: {}", path.string(), what)); };
   for (const fs::path& path : *paths) {
     const Result<Read> read = read_golden(path.string());
     if (!read.ok()) {
-      ++faults;
-      fmt::print("{}\n", printable(read.status().message));
+      tell(read.status().message);
       continue;
     }
     for (std::size_t i = 0; i < read->cases.size(); ++i) {
@@ -161,6 +160,7 @@ int lint(const std::string& folder) {
       fault(path, "its header, its notes or its lines are not what its cases make of them");
     }
   }
+  if (faults > most_told) fmt::print("and {} more\n", faults - most_told);
   fmt::print("{}: {} cases in {} files, {} {}\n", faults == 0 ? "holds" : "VIOLATED", cases, paths->size(), faults,
              faults == 1 ? "fault" : "faults");
   return faults == 0 ? holds : violated;

@@ -41,6 +41,9 @@ std::string id_of(const Case& c) {
   plain.placement = {};
   plain.salt = 0;
   plain.outputs = Roles{Role::y};
+  // What is not said is what it stands for.
+  plain.spec.axis = c.spec.effective_axis();
+  plain.spec.epsilon = c.spec.effective_epsilon();
   char digits[17];
   std::snprintf(digits, sizeof digits, "%012llx", static_cast<unsigned long long>(fingerprint(to_line(plain)) >> 16));
   return file_of(c) + "_" + digits;

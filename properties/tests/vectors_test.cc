@@ -1,0 +1,124 @@
+// The golden files: what the reference makes of their calls, on this machine as on any, and no other text.
+#include "norma/vectors.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "norma/tensor_file.h"
+
+namespace norma::properties {
+namespace {
+
+using nlohmann::ordered_json;
+
+const std::vector<Vector>& all() {
+  static const std::vector<Vector> made = vectors();
+  return made;
+}
+
+TEST(Golden, FilesAreWhatIsComputed) {
+  std::map<std::string, std::vector<std::string>> files;
+  for (const Vector& v : all()) {
+    const Result<std::string> text = to_golden(v.c, v.comment);
+    ASSERT_TRUE(text.ok()) << text.status().message << to_line(v.c);
+    files[file_of(v.c)].push_back(*text);
+  }
+  EXPECT_EQ(files.size(), 24U);
+  std::size_t bytes = 0;
+  for (const auto& [name, cases] : files) {
+    const Result<std::string> file = read_file(NORMA_SOURCE "/golden/vectors_v1/" + name + ".json");
+    ASSERT_TRUE(file.ok()) << file.status().message;
+    EXPECT_EQ(*file == golden_file(name, cases), true) << name << ": run norma golden write, and look at what has changed";
+    bytes += file->size();
+  }
+  EXPECT_LT(bytes, 12'000'000U);
+}
+
+TEST(Golden, CasesHaveNamesOfTheirOwnAndFlags) {
+  std::set<std::string> ids;
+  std::map<std::string, int> raised;
+  for (const Vector& v : all()) {
+    EXPECT_TRUE(ids.insert(id_of(v.c)).second) << id_of(v.c);
+    const Result<std::string> text = to_golden(v.c, v.comment);
+    const ordered_json c = ordered_json::parse(*text);
+    for (const ordered_json& flag : c["flags"]) ++raised[flag];
+  }
+  EXPECT_GE(ids.size(), 3000U);
+  for (const Flag& flag : flags()) EXPECT_GE(raised[std::string(flag.name)], 4) << flag.name;
+  EXPECT_EQ(raised.size(), flags().size());
+}
+
+// Every public report of a forward pass is a case, or shows in no value: how tensors lie, what else runs, how often it is called.
+TEST(Golden, EveryReportIsACase) {
+  const std::set<std::string> in_no_value{"NB070", "NB078", "NB109"};
+  std::ifstream file(NORMA_SHARED "/bugs/bugs.jsonl");
+  ASSERT_TRUE(file) << "this test reads the collection of public reports: " NORMA_SHARED "/bugs/bugs.jsonl is not there";
+  std::string comments;
+  for (const Vector& v : all()) comments += v.comment + "\n";
+  int reports = 0;
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json report = nlohmann::json::parse(line);
+    const std::string id = report["id"], source = report["source"], op = report["op"], kind = report["class"];
+    if (op.find("backward") != std::string::npos && comments.find(id) == std::string::npos) continue;
+    if (op.find("fwd+bwd") != std::string::npos || in_no_value.contains(id)) continue;
+    EXPECT_NE(comments.find(id + " " + source), std::string::npos) << id << ": " << kind;
+    ++reports;
+  }
+  EXPECT_GT(reports, 35);
+}
+
+TEST(Golden, ReadsBackAsWritten) {
+  for (std::size_t i = 0; i < all().size(); i += 17) {
+    const Vector& v = all()[i];
+    const std::string text = *to_golden(v.c, v.comment);
+    const Result<GoldenCase> read = parse_golden(text);
+    ASSERT_TRUE(read.ok()) << read.status().message;
+    EXPECT_EQ(read->id, id_of(v.c));
+    EXPECT_EQ(*to_golden(read->c, read->comment), text);
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto role = static_cast<Role>(r);
+      ASSERT_EQ(read->c.inputs[role].has_value(), v.c.inputs[role].has_value());
+      if (!v.c.inputs[role]) continue;
+      EXPECT_EQ(read->c.inputs[role]->data, v.c.inputs[role]->data);
+    }
+  }
+}
+
+TEST(Golden, WhatIsNoneIsRefused) {
+  const ordered_json good = ordered_json::parse(*to_golden(*parse_case("layer_norm f32 x=f32[1,2]:3f800000,40000000"), "two"));
+  ASSERT_TRUE(parse_golden(good.dump()).ok());
+  const auto refused = [&](const char* pointer, const ordered_json& value, const char* says) {
+    ordered_json bad = good;
+    bad[ordered_json::json_pointer(pointer)] = value;
+    const Result<GoldenCase> c = parse_golden(bad.dump());
+    ASSERT_FALSE(c.ok()) << pointer;
+    EXPECT_NE(c.status().message.find(says), std::string::npos) << c.status().message;
+    EXPECT_EQ(c.status().message.find('\n'), std::string::npos);
+  };
+  refused("/surprise", 1, "a case has no \"surprise\"");
+  refused("/severity", "may", "severity: \"may\": expected must or should");
+  refused("/op", "layer_nrom", "there is no op \"layer_nrom\"");
+  refused("/dtype", "f33", "there is no dtype \"f33\"");
+  refused("/epsilon", "small", "epsilon: ");
+  refused("/shape", {2, 2}, "its shape is not that of x");
+  refused("/inputs/x/shape", {-1}, "x: shape: no extent -1");
+  refused("/inputs/x/shape", {1, 3}, "x: data has 16 digits: expected 24");
+  refused("/inputs/x/shape", {1LL << 40, 1LL << 40}, "x: shape: no extent");
+  refused("/inputs/x/data", "0000803f0000004g", "x: data: expected hexadecimal digits");
+  refused("/inputs/x/data", 7, "data: expected a string");
+  refused("/outputs/y/lo", "00", "y: lo has 2 digits: expected 16");
+  refused("/outputs/z", 1, "there is no tensor \"z\"");
+  for (const char* key : {"id", "comment", "flags", "profile", "inputs", "outputs"}) {
+    ordered_json bad = good;
+    bad.erase(key);
+    EXPECT_EQ(parse_golden(bad.dump()).status().message, "a case: expected " + std::string(key));
+  }
+  for (const char* text : {"", "[]", "7", "{", "null"}) EXPECT_FALSE(parse_golden(text).ok()) << text;
+}
+
+}  // namespace
+}  // namespace norma::properties
