@@ -258,6 +258,9 @@ TEST(Printable, ShowsWhatIsInvisible) {
                                     {"a\nb", "a\\u{0a}b"}}) {
     EXPECT_EQ(printable(text), shown);
   }
+  EXPECT_EQ(excerpt("a\nb"), "a\\u{0a}b");
+  EXPECT_EQ(excerpt(std::string(300, 'x')), std::string(300, 'x'));
+  EXPECT_EQ(excerpt(std::string(900, 'x')), std::string(300, 'x') + "… (900 bytes)");
 }
 
 TEST_F(Paths, ADirectoryThatIsNotWritable) {

@@ -809,6 +809,16 @@ TEST_F(Program, GoldenFilesAreCheckedAndPut) {
   expect_refusal("golden", {"norma golden --help"});
 }
 
+// What golden/README.md says of all the files.
+TEST_F(Program, GoldenFilesTellAPlainLoopFromOthers) {
+  const std::string of_all = " --dir " NORMA_SOURCE "/golden/vectors_v1";
+  EXPECT_EQ(norma("golden lint" + of_all).status, 0);
+  EXPECT_EQ(norma("golden verify plain" + of_all).status, 0);
+  for (const std::string mutant : {"accumulates-in-storage-format", "single-pass-variance"}) {
+    EXPECT_EQ(norma("golden verify mutant:" + mutant + of_all).status, 1) << mutant;
+  }
+}
+
 // The ten lines of golden/README.md do what is said of them.
 TEST_F(Program, GoldenReadersRead) {
   const std::string page = contents(NORMA_SOURCE "/golden/README.md");

@@ -112,6 +112,11 @@ TEST_F(Reports, WhatDoesNotBelongTogetherIsRefused) {
   for (const char* words : {"/name", "/arithmetic", "/ended_early"}) {
     expect_refusal(changed(words, "\u001b[2J::error::"), {"changed.json: is no report of norma check: \"\\u{1b}[2J::error::\" is no line"});
   }
+  expect_refusal(
+      changed(
+          "/accuracy/worst_by_ulp",
+          {{"element", "\u001b[2J"}, {"ulp_error", 0}, {"margin", 0}, {"condition", 0}, {"law", "mean_zero"}, {"number", 0}, {"case", ""}}),
+      {"changed.json: is no report of norma check: ", "is no line"});
   expect_refusal(changed("/accuracy/max_margin", -1), {"changed.json: is no report of norma check: -1 is negative"});
   put("nul.json", first.dump() + std::string(1, '\0') + "more");
   expect_refusal("report merge nul.json 2.json", {"nul.json: is no JSON: there is a byte 0"});
@@ -322,6 +327,8 @@ TEST_F(Reports, WaiversAreReadWithSuspicion) {
           {"line 1: there is no subject \"smid\", did you mean simd?"});
   refused("[{\"subject\": \"mutant:tail-droped\", \"law\": \"tails\", \"reason\": \"x\"}]", {"did you mean tail-dropped?"});
   refused("[{\"subject\": \"simd\", \"law\": \"mean_zero\", \"reason\": \" \"}]", {"line 1", "without a reason"});
+  refused("[{\"subject\": \"simd\", \"law\": \"mean_zero\", \"reason\": \"\u00a0 \"}]", {"line 1", "without a reason"});
+  refused("[{\"subject\": \"simd\", \"law\": \"mean_zero\", \"reason\": \"a\u202eb\"}]", {"line 1", "do not show"});
   refused("[{\"subject\": \"simd\", \"law\": \"mean_zero\"}]", {"line 1: expected reason"});
   refused("[{\"subject\": \"simd\", \"law\": \"mean_zero\", \"reason\": 7}]", {"line 1: reason: expected a string"});
   refused("[{\"subject\": \"simd\", \"law\": \"mean_zero\", \"raeson\": \"x\"}]",

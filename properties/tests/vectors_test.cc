@@ -71,6 +71,23 @@ TEST(Golden, EveryReportIsACase) {
   EXPECT_GT(reports, 35);
 }
 
+// So is every counterexample of the field report.
+TEST(Golden, EveryFindingIsACase) {
+  std::ifstream page(NORMA_SOURCE "/docs/field_report.md");
+  std::set<std::string> ids;
+  for (const Vector& v : all()) ids.insert(id_of(v.c));
+  int findings = 0;
+  for (std::string line; std::getline(page, line);) {
+    const std::size_t start = line.find(" --case '");
+    if (start == std::string::npos) continue;
+    const Result<Case> c = parse_case(line.substr(start + 9, line.rfind('\'') - start - 9));
+    ASSERT_TRUE(c.ok()) << line;
+    EXPECT_TRUE(ids.contains(id_of(*c))) << line;
+    ++findings;
+  }
+  EXPECT_GT(findings, 15);
+}
+
 TEST(Golden, ReadsBackAsWritten) {
   for (std::size_t i = 0; i < all().size(); i += 17) {
     const Vector& v = all()[i];

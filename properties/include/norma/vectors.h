@@ -1,4 +1,5 @@
-// The golden cases: calls with their correctly rounded outputs and proved intervals, for tests in any language (golden/README.md).
+// The golden cases: calls with their correctly rounded outputs and the intervals of an honest kernel, for tests in any language
+// (golden/README.md).
 #pragma once
 
 #include <span>

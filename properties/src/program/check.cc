@@ -24,7 +24,7 @@ struct Options : Search {
   std::int64_t cases = 200;
   std::int64_t seeds = 1;
   std::string one_case;
-  double seconds = 2;
+  double seconds = default_seconds;
   bool strict = false;
   std::string waivers;
   Destinations to;

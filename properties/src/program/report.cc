@@ -297,7 +297,8 @@ bool same_file(const std::string& a, const std::string& b) {
     const fs::path absolute = fs::absolute(path, bad);
     return bad ? fs::path() : fs::weakly_canonical(absolute, bad);
   };
-  return !whole(a).empty() && whole(a) == whole(b);
+  const fs::path first = whole(a);
+  return !first.empty() && first == whole(b);
 }
 
 // A file is replaced: what is printed into the old one is lost.

@@ -89,9 +89,9 @@ ordered_json to_json(const Extreme& e) {
 Extreme extreme(const ordered_json& j, double value) {
   if (j.is_null()) return {};
   return {value,
-          {&known_law(j.at("law").get<std::string>()), j.at("number").get<std::int64_t>()},
-          j.at("case").get<std::string>(),
-          j.at("element").get<std::string>(),
+          {&known_law(j.at("law").get<std::string>()), count(j.at("number"))},
+          line(j.at("case")),
+          line(j.at("element")),
           number(j.at("ulp_error")),
           number(j.at("margin")),
           number(j.at("condition"))};

@@ -6,7 +6,6 @@
 namespace norma::properties {
 namespace {
 
-constexpr Format formats_of_x[] = {Format::f32, Format::f64, Format::f16, Format::bf16};
 // Around what a vector, a block or a counter in half precision holds.
 constexpr std::int64_t sizes[] = {1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 2049};
 constexpr std::uint64_t seed = 5;

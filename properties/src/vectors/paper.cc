@@ -6,8 +6,6 @@
 namespace norma::properties {
 namespace {
 
-constexpr Format formats_of_x[] = {Format::f32, Format::f64, Format::f16, Format::bf16};
-
 // Four cases by five units; the third is nearly flat.
 const std::vector<double> table{2, 4, 6, 8, 5, 1, 9, 3, 7, 0, 5, 5, 5, 6, 4, 8, 2, 7, 3, 6};
 

@@ -7,6 +7,9 @@
 
 namespace norma::properties {
 
+// In this order: generated cases are numbered by it.
+inline constexpr Format formats_of_x[] = {Format::f32, Format::f64, Format::f16, Format::bf16};
+
 std::vector<Vector> paper_vectors();      // the numbers of the paper and the walkthrough
 std::vector<Vector> reported_vectors();   // public reports of others' faults
 std::vector<Vector> found_vectors();      // counterexamples of the subjects that come with the program (docs/field_report.md)

@@ -7,7 +7,6 @@
 namespace norma::properties {
 namespace {
 
-constexpr Format formats_of_x[] = {Format::f32, Format::f64, Format::f16, Format::bf16};
 constexpr std::uint64_t seed = 9, looked_at = 1500;
 constexpr int deepest = 24;  // 2^-24 ulp
 constexpr std::size_t least = 5, of_a_depth = 1, exact_ones = 4;
