@@ -1,3 +1,5 @@
+#include "golden.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,7 +55,8 @@ Result<std::vector<File>> made() {
   return files;
 }
 
-// The paths of the golden files of a folder, in the order of their names; at least one.
+}  // namespace
+
 Result<std::vector<fs::path>> files_of(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> paths;
@@ -66,12 +69,7 @@ Result<std::vector<fs::path>> files_of(const std::string& folder) {
   return paths;
 }
 
-// The cases of a file, with what each is in it.
-struct Read {
-  std::vector<GoldenCase> cases;
-  std::vector<std::string> texts;
-};
-Result<Read> read_golden(const std::string& path) {
+Result<GoldenFile> read_golden(const std::string& path) {
   const Result<nlohmann::ordered_json> json = read_json(path);
   if (!json.ok()) return json.status();
   const auto bad = [&](std::string what) { return Status{Code::bad_file, fmt::format("{}: {}", printable(path), what)}; };
@@ -79,7 +77,7 @@ Result<Read> read_golden(const std::string& path) {
     return bad("expected an object with the format \"norma golden vectors 1\"");
   }
   if (!json->contains("cases") || !(*json)["cases"].is_array()) return bad("expected an array of cases");
-  Read read;
+  GoldenFile read;
   for (const nlohmann::ordered_json& j : (*json)["cases"]) {
     read.texts.push_back(j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     Result<GoldenCase> c = properties::parse_golden(read.texts.back());
@@ -91,6 +89,8 @@ Result<Read> read_golden(const std::string& path) {
   if (read.cases.empty()) return bad("there are no cases");
   return read;
 }
+
+namespace {
 
 int write(const std::string& folder) {
   std::error_code error;
@@ -135,7 +135,7 @@ int lint(const std::string& folder) {
   };
   const auto fault = [&](const fs::path& path, const std::string& what) { tell(fmt::format("{}: {}", path.string(), what)); };
   for (const fs::path& path : *paths) {
-    const Result<Read> read = read_golden(path.string());
+    const Result<GoldenFile> read = read_golden(path.string());
     if (!read.ok()) {
       tell(read.status().message);
       continue;
@@ -209,7 +209,7 @@ int verify(const std::string& name, const std::string& folder, double seconds) {
   std::vector<std::string> firsts;
   Score all;
   for (const fs::path& path : *paths) {
-    const Result<Read> read = read_golden(path.string());
+    const Result<GoldenFile> read = read_golden(path.string());
     if (!read.ok()) return fail(read.status());
     Score score;
     for (const GoldenCase& g : read->cases) {
@@ -264,7 +264,7 @@ int show(const std::string& id, const std::string& folder) {
   const Result<std::vector<fs::path>> paths = files_of(folder);
   if (!paths.ok()) return fail(paths.status());
   for (const fs::path& path : *paths) {
-    const Result<Read> read = read_golden(path.string());
+    const Result<GoldenFile> read = read_golden(path.string());
     if (!read.ok()) return fail(read.status());
     const auto found = std::find_if(read->cases.begin(), read->cases.end(), [&](const GoldenCase& g) { return g.id == id; });
     if (found == read->cases.end()) continue;
