@@ -7,6 +7,7 @@
 #include <string>
 
 #include "norma/tensor_file.h"
+#include "source.h"
 
 namespace {
 
@@ -34,6 +35,29 @@ void check_message(const Container& container, const Status& status, Code expect
   const std::string& message = status.message;
   const bool printable = std::all_of(message.begin(), message.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
   require(status.code == expected && printable && !message.empty() && message.size() < 3000, container, "message", message);
+}
+
+// The readers of a tensor at a time, which see what the others read.
+void visit(Bytes bytes) {
+  std::size_t seen = 0;
+  const TensorVisitor all{.wanted = [](const TensorHeader& header) -> Result<std::optional<Format>> { return header.format; },
+                          .see =
+                              [&](Tensor&& t) {
+                                seen += t.data.size();
+                                return Status{};
+                              }};
+  files::MemorySource json(bytes), safetensors(bytes);
+  if (const Status status = files::visit_golden_json(json, all); !status.ok()) {
+    require(status.code == Code::bad_file || status.code == Code::bad_tensor, containers[0], "code", status.message);
+    check_message(containers[0], status, status.code);
+  }
+  seen = 0;
+  const Status status = files::visit_safetensors(safetensors, all);
+  const Result<TensorFile> whole = parse_safetensors(bytes);
+  require(status.ok() == whole.ok(), containers[0], "is read whole, or a tensor at a time, but not both", status.message);
+  if (!whole.ok()) return;
+  for (const Tensor& t : whole->tensors) seen -= t.data.size();
+  require(seen == 0, containers[0], "has other tensors one at a time");
 }
 
 }  // namespace
@@ -64,5 +88,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       require(twice.ok() && *twice == *written, other, "differs when written again");
     }
   }
+  visit(bytes);
   return 0;
 }

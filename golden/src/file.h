@@ -36,8 +36,11 @@ class FileSource final : public Source {
 
  private:
   Status fill(std::span<std::byte> to) override;
+  bool leap(std::uint64_t size) override;
   int fd_;
 };
+
+Status visit_npz(const OpenFile& file, const TensorVisitor& visitor);
 
 // The first bytes of the file, at most as many as `to` has; the source stays where it is.
 Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to);

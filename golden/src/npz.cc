@@ -1,14 +1,19 @@
 // A .npz is a zip archive of .npy members. Read through libzip; written here, because libzip's bytes depend on its version and on the
 // time zone, and a stored archive takes one page.
+#include <unistd.h>
 #include <zip.h>
 #include <zlib.h>
 
 #include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <set>
+#include <system_error>
 
+#include "file.h"
 #include "npy.h"
 
 namespace norma::files {
@@ -27,10 +32,12 @@ std::string explain(zip_error_t* error) {
   return message;
 }
 
-Result<Archive> open_archive(Bytes bytes) {
+// `create` makes the source that the archive is read from.
+template <class Create>
+Result<Archive> open_archive(Create create) {
   zip_error_t error;
   zip_error_init(&error);
-  zip_source_t* const source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  zip_source_t* const source = create(&error);
   if (source == nullptr) return bad_file("cannot be read as a zip archive: " + explain(&error));
   Archive archive(zip_open_from_source(source, ZIP_RDONLY, &error));
   if (archive == nullptr) {
@@ -135,26 +142,39 @@ Result<std::optional<std::string>> scalar_text(Source& source, const NpyHeader& 
   return Text(std::move(s));
 }
 
-Status read_member(zip_t* archive, zip_uint64_t index, std::string name, std::uint64_t size, TensorFile& file) {
-  const Member member(zip_fopen_index(archive, index, 0));
-  if (member == nullptr) return bad_file(std::string("cannot be opened: ") + zip_error_strerror(zip_get_error(archive)));
-  MemberSource source(member.get(), size);
-  const Result<NpyHeader> header = read_npy_header(source);
-  if (!header.ok()) return header.status();
-
-  Result<std::optional<std::string>> scalar = scalar_text(source, *header, name);
-  if (!scalar.ok()) return scalar.status();
-  if (*scalar) {
-    file.metadata.emplace(std::move(name), std::move(**scalar));
-  } else if (const auto format = header->format()) {
-    Result<Buffer> data = read_npy_data(source, *header);
-    if (!data.ok()) return data.status();
-    file.tensors.push_back({std::move(name), *format, header->shape, std::move(*data)});
-  } else {
-    if (Status s = skip_npy_data(source, *header); !s.ok()) return s;
-    file.unreadable.emplace(std::move(name), header->dtype());
+// Hands the members to `read`, one after another, if the archive can be believed.
+template <class Read>
+Status each_member(zip_t* archive, std::uint64_t archive_bytes, Read read) {
+  std::set<std::string, std::less<>> names;
+  std::uint64_t compressed = 0;
+  const zip_int64_t members = zip_get_num_entries(archive, 0);
+  for (zip_uint64_t i = 0; i < static_cast<zip_uint64_t>(members); ++i) {
+    zip_stat_t stat;
+    zip_stat_init(&stat);
+    if (zip_stat_index(archive, i, 0, &stat) != 0 || (stat.valid & ZIP_STAT_NAME) == 0) {
+      return bad_file("member " + text(i) + " of the archive cannot be read: " + zip_error_strerror(zip_get_error(archive)));
+    }
+    std::string name = stat.name;
+    const std::string title = "member " + quote(name);
+    const Result<std::uint64_t> size = plausible_size(stat);
+    if (!size.ok()) return within(title, size.status());
+    // Members that share their bytes would make a small file large without any of them being implausible.
+    if (stat.comp_size > archive_bytes - compressed) {
+      return bad_file(title + " brings the members to more bytes than the file has: they overlap, or their sizes are wrong");
+    }
+    compressed += stat.comp_size;
+    if (!is_member_name(name)) return bad_file(title + " has a bad name: expected UTF-8 without control characters");
+    if (name.ends_with(".npy")) name.resize(name.size() - 4);
+    if (!names.insert(name).second) return bad_file("two members are called " + quote(name));
+    const Member member(zip_fopen_index(archive, i, 0));
+    if (member == nullptr) return within(title, bad_file(std::string("cannot be opened: ") + zip_error_strerror(zip_get_error(archive))));
+    MemberSource source(member.get(), *size);
+    const Result<NpyHeader> header = read_npy_header(source);
+    if (!header.ok()) return within(title, header.status());
+    if (Status s = read(std::move(name), *header, source); !s.ok()) return within(title, s);
+    if (Status s = source.finish(); !s.ok()) return within(title, s);
   }
-  return source.finish();
+  return {};
 }
 
 // The members of an archive being written, and the directory of them that goes to its end.
@@ -235,6 +255,24 @@ Result<Buffer> npy_string(std::string_view key, std::string_view value) {
 }
 
 }  // namespace
+
+Status visit_npz(const OpenFile& file, const TensorVisitor& visitor) {
+  // Libzip closes it.
+  std::FILE* const stream = ::fdopen(::dup(file.descriptor.get()), "rb");
+  if (stream == nullptr) return io_error("cannot be opened once more: " + std::generic_category().message(errno));
+  const Result<Archive> archive = open_archive([&](zip_error_t* error) { return zip_source_filep_create(stream, 0, -1, error); });
+  if (!archive.ok()) return archive.status();
+  return each_member(archive->get(), file.size, [&](std::string name, const NpyHeader& header, Source& source) {
+    const Result<std::optional<Format>> as =
+        wanted(visitor, {name, header.format(), header.dtype(), header.shape}, header.size.value_or(0));
+    if (!as.ok()) return as.status();
+    if (!*as) return skip_npy_data(source, header);
+    Result<Buffer> data = read_npy_data(source, header);
+    if (!data.ok()) return data.status();
+    return visitor.see({std::move(name), **as, header.shape, std::move(*data)});
+  });
+}
+
 }  // namespace norma::files
 
 namespace norma {
@@ -246,32 +284,26 @@ Result<TensorFile> parse_npz(std::span<const std::byte> bytes) {
   if (!chars(bytes).starts_with("PK\3\4") && !chars(bytes).starts_with("PK\5\6")) {
     return bad_file("does not begin with PK: expected a zip archive");
   }
-  const Result<Archive> archive = open_archive(bytes);
+  const Result<Archive> archive =
+      open_archive([&](zip_error_t* error) { return zip_source_buffer_create(bytes.data(), bytes.size(), 0, error); });
   if (!archive.ok()) return archive.status();
   TensorFile file;
-  std::set<std::string, std::less<>> names;
-  std::uint64_t compressed = 0;
-  const zip_int64_t members = zip_get_num_entries(archive->get(), 0);
-  for (zip_uint64_t i = 0; i < static_cast<zip_uint64_t>(members); ++i) {
-    zip_stat_t stat;
-    zip_stat_init(&stat);
-    if (zip_stat_index(archive->get(), i, 0, &stat) != 0 || (stat.valid & ZIP_STAT_NAME) == 0) {
-      return bad_file("member " + text(i) + " of the archive cannot be read: " + zip_error_strerror(zip_get_error(archive->get())));
+  const auto read = [&](std::string name, const NpyHeader& header, Source& source) {
+    Result<std::optional<std::string>> scalar = scalar_text(source, header, name);
+    if (!scalar.ok()) return scalar.status();
+    if (*scalar) {
+      file.metadata.emplace(std::move(name), std::move(**scalar));
+    } else if (const auto format = header.format()) {
+      Result<Buffer> data = read_npy_data(source, header);
+      if (!data.ok()) return data.status();
+      file.tensors.push_back({std::move(name), *format, header.shape, std::move(*data)});
+    } else {
+      if (Status s = skip_npy_data(source, header); !s.ok()) return s;
+      file.unreadable.emplace(std::move(name), header.dtype());
     }
-    std::string name = stat.name;
-    const std::string title = "member " + quote(name);
-    const Result<std::uint64_t> size = plausible_size(stat);
-    if (!size.ok()) return within(title, size.status());
-    // Members that share their bytes would make a small file large without any of them being implausible.
-    if (stat.comp_size > bytes.size() - compressed) {
-      return bad_file(title + " brings the members to more bytes than the file has: they overlap, or their sizes are wrong");
-    }
-    compressed += stat.comp_size;
-    if (!is_member_name(name)) return bad_file(title + " has a bad name: expected UTF-8 without control characters");
-    if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    if (!names.insert(name).second) return bad_file("two members are called " + quote(name));
-    if (Status s = read_member(archive->get(), i, std::move(name), *size, file); !s.ok()) return within(title, s);
-  }
+    return Status{};
+  };
+  if (Status s = each_member(archive->get(), bytes.size(), read); !s.ok()) return s;
   return file;
 }
 

@@ -251,7 +251,13 @@ std::string json(std::string_view s) { return nlohmann::json(s).dump(); }
 
 }  // namespace
 
-Result<TensorFile> read_safetensors(Source& source) {
+namespace {
+
+struct Header {
+  std::vector<Entry> entries;
+  std::map<std::string, std::string> metadata;
+};
+Result<Header> read_header(Source& source, std::uint64_t most) {
   std::array<std::byte, 8> length_bytes{};
   if (source.remaining() < length_bytes.size()) {
     return bad_file("has " + count(source.remaining(), "byte") +
@@ -263,7 +269,7 @@ Result<TensorFile> read_safetensors(Source& source) {
     return bad_file("says that its header has " + count(length, "byte") + ", but only " + text(source.remaining()) +
                     " follow: no .safetensors, .npz or .npy file, or one cut short");
   }
-  if (length > most_header) return bad_file("has a header of " + count(length, "byte") + ": expected at most " + text(most_header));
+  if (length > most) return bad_file("has a header of " + count(length, "byte") + ": expected at most " + text(most));
   Result<Buffer> header = source.take(length);
   if (!header.ok()) return header.status();
   const std::string_view json_text = chars(*header);
@@ -274,25 +280,46 @@ Result<TensorFile> read_safetensors(Source& source) {
   }
   HeaderReader reader;
   if (!nlohmann::json::sax_parse(json_text.begin(), json_text.end(), &reader)) return std::move(reader.status);
+  return Header{std::move(reader.entries), std::move(reader.metadata)};
+}
 
-  const auto order = in_order(reader.entries, source.remaining());
+// Goes through the data. `format` says of an entry what its tensor is to be taken as; `see` gets the data.
+template <class FormatOf, class See>
+Status each_in_order(const std::vector<Entry>& entries, Source& source, FormatOf format, See see) {
+  const auto order = in_order(entries, source.remaining());
   if (!order.ok()) return order.status();
-  std::vector<Buffer> data(reader.entries.size());
   for (const Entry* entry : *order) {
     const std::uint64_t size = entry->end() - entry->begin();
-    if (dtype_named(*entry->dtype)->format) {
-      Result<Buffer> taken = source.take(size);
-      if (!taken.ok()) return within(entry->title(), taken.status());
-      data[static_cast<std::size_t>(entry - reader.entries.data())] = std::move(*taken);
-    } else if (Status s = source.skip(size); !s.ok()) {
-      return within(entry->title(), s);
+    const Result<std::optional<Format>> as = format(*entry);
+    if (!as.ok()) return as.status();
+    if (!*as) {
+      if (Status s = source.skip(size); !s.ok()) return within(entry->title(), s);
+      continue;
     }
+    Result<Buffer> taken = source.take(size);
+    if (!taken.ok()) return within(entry->title(), taken.status());
+    if (Status s = see(*entry, **as, std::move(*taken)); !s.ok()) return s;
   }
+  return {};
+}
+
+}  // namespace
+
+Result<TensorFile> read_safetensors(Source& source) {
+  Result<Header> header = read_header(source, most_header);
+  if (!header.ok()) return header.status();
+  std::vector<Buffer> data(header->entries.size());
+  const auto own = [](const Entry& entry) -> Result<std::optional<Format>> { return dtype_named(*entry.dtype)->format; };
+  const Status read = each_in_order(header->entries, source, own, [&](const Entry& entry, Format, Buffer&& bytes) {
+    data[static_cast<std::size_t>(&entry - header->entries.data())] = std::move(bytes);
+    return Status{};
+  });
+  if (!read.ok()) return read;
 
   TensorFile file;
-  file.metadata = std::move(reader.metadata);
+  file.metadata = std::move(header->metadata);
   for (std::size_t i = 0; i < data.size(); ++i) {
-    Entry& entry = reader.entries[i];
+    Entry& entry = header->entries[i];
     if (const auto format = dtype_named(*entry.dtype)->format) {
       file.tensors.push_back({std::move(entry.name), *format, std::move(*entry.shape), std::move(data[i])});
     } else {
@@ -300,6 +327,24 @@ Result<TensorFile> read_safetensors(Source& source) {
     }
   }
   return file;
+}
+
+Status visit_safetensors(Source& source, const TensorVisitor& visitor) {
+  // Enough for 100,000 tensors; what is built of it takes several times as much.
+  constexpr std::uint64_t most = 16'000'000;
+  const Result<Header> header = read_header(source, most);
+  if (!header.ok()) return header.status();
+  for (const auto& [key, value] : header->metadata) {
+    if (!visitor.metadata) break;
+    if (Status s = visitor.metadata(key, value); !s.ok()) return s;
+  }
+  const auto asked = [&](const Entry& entry) {
+    const Dtype dtype = *dtype_named(*entry.dtype);
+    return wanted(visitor, {entry.name, dtype.format, *entry.dtype, *entry.shape}, dtype.bytes);
+  };
+  return each_in_order(header->entries, source, asked, [&](const Entry& entry, Format format, Buffer&& bytes) {
+    return visitor.see({entry.name, format, *entry.shape, std::move(bytes)});
+  });
 }
 
 }  // namespace norma::files

@@ -28,6 +28,11 @@ Result<Buffer> Source::take(std::uint64_t size) {
 }
 
 Status Source::skip(std::uint64_t size) {
+  if (size > remaining_) return bad_file("ends " + count(size - remaining_, "byte") + " too early");
+  if (leap(size)) {
+    remaining_ -= size;
+    return {};
+  }
   std::array<std::byte, 1 << 14> scratch;
   while (size > 0) {
     const std::size_t part = std::min<std::uint64_t>(size, scratch.size());
@@ -35,6 +40,15 @@ Status Source::skip(std::uint64_t size) {
     size -= part;
   }
   return {};
+}
+
+Result<std::optional<Format>> wanted(const TensorVisitor& visitor, const TensorHeader& header, std::uint64_t bytes) {
+  Result<std::optional<Format>> as = visitor.wanted(header);
+  if (as.ok() && *as && static_cast<std::uint64_t>(info(**as).bytes()) != bytes) {
+    return bad_tensor("tensor " + quote(header.name) + " has dtype " + header.dtype + ", which is not to be had as " +
+                      std::string(info(**as).name));
+  }
+  return as;
 }
 
 }  // namespace norma::files

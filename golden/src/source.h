@@ -22,6 +22,8 @@ class Source {
 
  protected:
   explicit Source(std::uint64_t size) : remaining_(size) {}
+  // Goes on without these bytes, if it can do that without reading them.
+  virtual bool leap(std::uint64_t /*size*/) { return false; }
 
  private:
   virtual Status fill(std::span<std::byte> to) = 0;
@@ -44,5 +46,11 @@ class MemorySource final : public Source {
 // The parsers behind parse_safetensors and parse_npy.
 Result<TensorFile> read_safetensors(Source& source);
 Result<TensorFile> read_npy(Source& source);
+
+// The visits behind visit_tensor_file.
+Status visit_safetensors(Source& source, const TensorVisitor& visitor);
+Status visit_golden_json(Source& source, const TensorVisitor& visitor);
+// What a visitor wants of a tensor; whose elements have so many bytes.
+Result<std::optional<Format>> wanted(const TensorVisitor& visitor, const TensorHeader& header, std::uint64_t bytes);
 
 }  // namespace norma::files

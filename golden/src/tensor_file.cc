@@ -44,6 +44,15 @@ Result<TensorFile> read(const std::filesystem::path& path) {
   return file;
 }
 
+Status visit(const std::filesystem::path& path, const TensorVisitor& visitor) {
+  const Result<OpenFile> opened = open_regular(path);
+  if (!opened.ok()) return opened.status();
+  FileSource source(*opened);
+  if (path.extension() == ".json") return visit_golden_json(source, visitor);
+  if (path.extension() == ".npz") return visit_npz(*opened, visitor);
+  return visit_safetensors(source, visitor);
+}
+
 Status write(const std::filesystem::path& path, const TensorFile& file) {
   const std::string extension = path.extension().string();
   const auto* const container =
@@ -102,6 +111,10 @@ Result<const Tensor*> TensorFile::get(std::string_view name) const {
 
 Result<TensorFile> read_tensor_file(const std::filesystem::path& path) {
   return guarded_read<TensorFile>(path, [&] { return read(path); });
+}
+
+Status visit_tensor_file(const std::filesystem::path& path, const TensorVisitor& visitor) {
+  return guarded(path, "reading it", [&] { return visit(path, visitor); });
 }
 
 Result<std::string> read_file(const std::filesystem::path& path) {

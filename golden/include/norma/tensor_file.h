@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +52,27 @@ struct TensorFile {
 // Reads a regular file as what its first bytes say it is, whatever its extension; what is neither zip nor .npy is taken for safetensors.
 // The one tensor of a .npy file is called what the file is called, without the extension.
 Result<TensorFile> read_tensor_file(const std::filesystem::path& path);
+
+// What a file says of a tensor before its data.
+struct TensorHeader {
+  std::string name;
+  std::optional<Format> format;
+  std::string dtype;  // in the file's own words
+  Shape shape;
+};
+
+// Told of the tensors of a file one after another, as they lie in it. A status other than ok ends the visit.
+struct TensorVisitor {
+  // The format to take a tensor in, of as many bytes as it has: its own, or bf16 for what numpy holds as uint16. None: it is passed over.
+  std::function<Result<std::optional<Format>>(const TensorHeader&)> wanted;
+  std::function<Status(Tensor&&)> see;
+  std::function<Status(const std::string& key, const std::string& value)> metadata = {};
+};
+// Nothing of the file is in memory but its list of tensors and the one that is wanted, so that it may be larger than that; the list of a
+// .safetensors file has at most 16 MB here. Files whose names end in .json are golden files, or have as much of their form as it takes:
+// {"cases": [{"id": ID, "outputs": {ROLE: {"dtype": "f32", "shape": [2, 3], "data": "0000803f…"}}}]}, whatever else there is. Their
+// tensors are called ID.out.ROLE, and have at most 64 MiB each.
+Status visit_tensor_file(const std::filesystem::path& path, const TensorVisitor& visitor);
 
 // Replaces or creates the file, in the format of its extension: .safetensors, .npz, or .npy for exactly one tensor without metadata.
 // The same tensors give the same bytes everywhere. The file appears whole or not at all: on any status but ok, what was there before

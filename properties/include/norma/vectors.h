@@ -13,12 +13,17 @@
 namespace norma::properties {
 
 struct Vector {
-  Case c;
+  Case c{};
   std::string comment;  // where it comes from
 };
 
 // All of them, no two alike; those of a file together, in the order in which they are there. The same everywhere.
 [[nodiscard]] std::vector<Vector> vectors();
+
+// A case of the large tier, which is made on demand: up to 2^20 elements, of the seed and the number alone. The first `large_cases`, two of
+// every op, format and shape, are more than 3 GB with their outputs and intervals.
+inline constexpr std::int64_t large_cases = 480;
+[[nodiscard]] Vector large_vector(std::uint64_t seed, std::int64_t number);
 
 // The file that a case belongs to, without its folder and extension: its op and the format of x.
 [[nodiscard]] std::string file_of(const Case& c);
@@ -43,15 +48,24 @@ struct Flag {
 };
 [[nodiscard]] std::span<const Flag> flags();
 
-// A case of a file, as it is there: to_golden (case.h) made it.
+// A call with what is right.
 struct GoldenCase {
   std::string id, comment;
+  std::vector<std::string> flags;
   bool must = true;  // an honest subject of the usual arithmetic is within the interval; else it may leave the range of its arithmetic
-  Case c;
-  ByRole<Tensor> right, low, high;  // outputs: correctly rounded, and the interval
+  Case c{};
+  ByRole<Tensor> right{}, low{}, high{};  // outputs: correctly rounded, and the interval
 };
-// Every key is there and no other, every tensor has as many digits as its shape wants.
+// Computed anew, with all outputs that the op has.
+Result<GoldenCase> golden_case(const Case& c, std::string_view comment);
+// One line, as in a file; to_golden (case.h) is both at once. Read back, every key is there and no other, and every tensor has as many
+// digits as its shape wants.
+[[nodiscard]] std::string to_json(const GoldenCase& g);
 Result<GoldenCase> parse_golden(std::string_view json);
+// The same as tensors, ID.in.x, ID.out.y, ID.lo.y, ID.hi.y and so on, and metadata ID: the line without tensors. A file may have many.
+void add_to(TensorFile& file, const GoldenCase& g);
+[[nodiscard]] std::string tensor_name(std::string_view id, std::string_view kind, Role role);
+Result<std::vector<GoldenCase>> golden_cases(const TensorFile& file);
 
 // A file's text, of its cases.
 [[nodiscard]] std::string golden_file(std::string_view name, const std::vector<std::string>& cases);

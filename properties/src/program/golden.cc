@@ -55,43 +55,6 @@ Result<std::vector<File>> made() {
   return files;
 }
 
-}  // namespace
-
-Result<std::vector<fs::path>> files_of(const std::string& folder) {
-  std::error_code error;
-  std::vector<fs::path> paths;
-  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
-    if (it->path().extension() == ".json") paths.push_back(it->path());
-  }
-  if (error) return Status{Code::io_error, fmt::format("{}: {}", printable(folder), error.message())};
-  if (paths.empty()) return Status{Code::io_error, fmt::format("{}: there are no golden files (*.json)", printable(folder))};
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-Result<GoldenFile> read_golden(const std::string& path) {
-  const Result<nlohmann::ordered_json> json = read_json(path);
-  if (!json.ok()) return json.status();
-  const auto bad = [&](std::string what) { return Status{Code::bad_file, fmt::format("{}: {}", printable(path), what)}; };
-  if (!json->is_object() || json->value("format", nlohmann::ordered_json()) != "norma golden vectors 1") {
-    return bad("expected an object with the format \"norma golden vectors 1\"");
-  }
-  if (!json->contains("cases") || !(*json)["cases"].is_array()) return bad("expected an array of cases");
-  GoldenFile read;
-  for (const nlohmann::ordered_json& j : (*json)["cases"]) {
-    read.texts.push_back(j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    Result<GoldenCase> c = properties::parse_golden(read.texts.back());
-    const std::string name = j.is_object() && j.contains("id") && j["id"].is_string() ? quote(j["id"].get<std::string>())
-                                                                                      : fmt::format("number {}", read.cases.size() + 1);
-    if (!c.ok()) return bad(fmt::format("case {}: {}", name, c.status().message));
-    read.cases.push_back(std::move(*c));
-  }
-  if (read.cases.empty()) return bad("there are no cases");
-  return read;
-}
-
-namespace {
-
 int write(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -115,149 +78,72 @@ int write(const std::string& folder) {
   return holds;
 }
 
-// The first place where two cases differ, for a message.
+// The first place where two cases differ, for a message; nothing where they do not.
 std::string first_difference(const std::string& is, const std::string& should) {
+  if (is == should) return "";
   const nlohmann::json difference = nlohmann::json::diff(nlohmann::json::parse(is), nlohmann::json::parse(should));
   if (difference.empty()) return "its keys are in another order";
   const std::string wanted = difference[0].contains("value") ? difference[0]["value"].dump() : "nothing there";
   return fmt::format("{}: expected {}", difference[0]["path"].get<std::string>(), wanted.size() > 80 ? wanted.substr(0, 80) + "…" : wanted);
 }
+std::string first_difference(const GoldenCase& is, const GoldenCase& should) {
+  TensorFile a, b;
+  properties::add_to(a, is);
+  properties::add_to(b, should);
+  if (a.metadata != b.metadata) return first_difference(a.metadata.begin()->second, b.metadata.begin()->second);
+  const auto [at, other] = std::mismatch(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end());
+  if (at == a.tensors.end() && other == b.tensors.end()) return "";
+  return at == a.tensors.end() ? other->name + " is missing" : at->name + " is not what the reference gives";
+}
 
-// Every case is what the reference makes of its call; every file is what its cases make of it.
+// Every case is what the reference makes of its call; every file is what its cases make of it, and as it is listed.
 int lint(const std::string& folder) {
   const Result<std::vector<fs::path>> paths = files_of(folder);
   if (!paths.ok()) return fail(paths.status());
+  const Result<std::vector<std::string>> listed = manifest_faults(folder, *paths);
+  if (!listed.ok()) return fail(listed.status());
   std::map<std::string, std::string> ids;
   std::size_t cases = 0, faults = 0;
   constexpr std::size_t most_told = 20;
+  Progress progress("files", static_cast<std::int64_t>(paths->size()));
   const auto tell = [&](const std::string& what) {
+    progress.hide();
     if (++faults <= most_told) fmt::print("{}\n", printable(what));
   };
-  const auto fault = [&](const fs::path& path, const std::string& what) { tell(fmt::format("{}: {}", path.string(), what)); };
+  for (const std::string& what : *listed) tell(what);
   for (const fs::path& path : *paths) {
+    const auto fault = [&](const std::string& what) { tell(fmt::format("{}: {}", path.string(), what)); };
+    progress.advance(1);
     const Result<GoldenFile> read = read_golden(path.string());
     if (!read.ok()) {
       tell(read.status().message);
       continue;
     }
+    const bool json = !read->texts.empty();
     for (std::size_t i = 0; i < read->cases.size(); ++i) {
       const GoldenCase& c = read->cases[i];
-      const Result<std::string> right = properties::to_golden(c.c, c.comment);
-      if (!right.ok()) {
-        fault(path, fmt::format("{}: {}", quote(c.id), right.status().message));
-      } else if (*right != read->texts[i]) {
-        fault(path, fmt::format("{}: {}", quote(c.id), first_difference(read->texts[i], *right)));
-      }
-      if (properties::file_of(c.c) != path.stem())
-        fault(path, fmt::format("{} belongs into {}.json", quote(c.id), properties::file_of(c.c)));
+      const Result<GoldenCase> right = properties::golden_case(c.c, c.comment);
+      const std::string difference = !right.ok() ? right.status().message
+                                     : json      ? first_difference(read->texts[i], properties::to_json(*right))
+                                                 : first_difference(c, *right);
+      if (!difference.empty()) fault(fmt::format("{}: {}", quote(c.id), difference));
+      if (json && properties::file_of(c.c) != path.stem())
+        fault(fmt::format("{} belongs into {}.json", quote(c.id), properties::file_of(c.c)));
       if (const auto [other, is_new] = ids.emplace(c.id, path.filename().string()); !is_new) {
-        fault(path, fmt::format("{} is in {} already", quote(c.id), other->second));
+        fault(fmt::format("{} is in {} already", quote(c.id), other->second));
       }
     }
     cases += read->cases.size();
     const Result<std::string> text = read_file(path);
-    if (text.ok() && *text != properties::golden_file(path.stem().string(), read->texts)) {
-      fault(path, "its header, its notes or its lines are not what its cases make of them");
+    if (json && text.ok() && *text != properties::golden_file(path.stem().string(), read->texts)) {
+      fault("its header, its notes or its lines are not what its cases make of them");
     }
   }
+  progress.hide();
   if (faults > most_told) fmt::print("and {} more\n", faults - most_told);
   fmt::print("{}: {} cases in {} files, {} {}\n", faults == 0 ? "holds" : "VIOLATED", cases, paths->size(), faults,
              faults == 1 ? "fault" : "faults");
   return faults == 0 ? holds : violated;
-}
-
-// Whether a value is in its interval: a NaN where there is none but NaN, and a zero of either sign is one number.
-bool inside(Format format, Bits got, Bits low, Bits high) {
-  const double v = properties::value_of(format, got), least = properties::value_of(format, low), most = properties::value_of(format, high);
-  return std::isnan(v) ? std::isnan(least) : least <= v && v <= most;
-}
-
-struct Score {
-  std::int64_t cases = 0, unsupported = 0, outside = 0, excused = 0, elements = 0, right = 0;
-  std::string first;
-};
-
-void compare(const GoldenCase& g, const ByRole<Tensor>& got, Score& score) {
-  bool out = false;
-  ++score.cases;
-  for (std::size_t r = 0; r < role_count; ++r) {
-    const auto role = static_cast<Role>(r);
-    if (!got[role] || !g.right[role]) continue;
-    for (std::int64_t i = 0; i < properties::size_of(*got[role]); ++i) {
-      const Format format = got[role]->format;
-      const Bits bits = properties::bits_at(*got[role], i), low = properties::bits_at(*g.low[role], i),
-                 high = properties::bits_at(*g.high[role], i);
-      ++score.elements;
-      score.right += inside(format, bits, properties::bits_at(*g.right[role], i), properties::bits_at(*g.right[role], i));
-      if (out || inside(format, bits, low, high)) continue;
-      out = true;
-      ++(g.must ? score.outside : score.excused);
-      if (!g.must || !score.first.empty()) continue;
-      score.first = fmt::format("{}: {}[{}] is {} ({}), expected {} to {}", g.id, name(role), i, to_shortest(format, bits),
-                                to_hex(format, bits), to_shortest(format, low), to_shortest(format, high));
-    }
-  }
-}
-
-int verify(const std::string& name, const std::string& folder, double seconds) {
-  const Result<std::vector<fs::path>> paths = files_of(folder);
-  if (!paths.ok()) return fail(paths.status());
-  const Started started = start_or_fail(name, limits_of(seconds));
-  if (!started.subject) return started.status;
-  properties::Watched subject(*started.subject);
-  std::vector<std::vector<std::string>> rows{{"file", "cases", "unsupported", "correctly rounded", "outside", "out of range"}};
-  std::vector<std::string> firsts;
-  Score all;
-  for (const fs::path& path : *paths) {
-    const Result<GoldenFile> read = read_golden(path.string());
-    if (!read.ok()) return fail(read.status());
-    Score score;
-    for (const GoldenCase& g : read->cases) {
-      if (!subject.hopeless().empty()) break;
-      Case c = g.c;
-      Reply reply = subject.run(c);
-      if (reply.kind == Reply::Kind::unsupported) {
-        // Many show no statistics of their own.
-        const Roles optional{Role::mean, Role::rstd};
-        c.outputs = {};
-        for (std::size_t r = 0; r < role_count; ++r) {
-          if (g.c.outputs.contain(static_cast<Role>(r)) && !optional.contain(static_cast<Role>(r)))
-            c.outputs = c.outputs | Roles{static_cast<Role>(r)};
-        }
-        reply = subject.run(c);
-      }
-      if (reply.kind == Reply::Kind::ok) {
-        compare(g, reply.outputs, score);
-      } else if (reply.kind == Reply::Kind::unsupported) {
-        ++score.unsupported;
-      } else {
-        ++score.cases;
-        ++score.outside;
-        if (score.first.empty()) score.first = fmt::format("{}: {}", g.id, reply.what);
-      }
-    }
-    rows.push_back(
-        {path.stem().string(), std::to_string(score.cases), std::to_string(score.unsupported),
-         score.elements == 0 ? "" : fmt::format("{:.4g} %", 100.0 * static_cast<double>(score.right) / static_cast<double>(score.elements)),
-         std::to_string(score.outside), std::to_string(score.excused)});
-    if (!score.first.empty()) firsts.push_back(score.first);
-    all.cases += score.cases, all.unsupported += score.unsupported, all.outside += score.outside, all.excused += score.excused;
-  }
-  print_table(rows);
-  fmt::print("\n");
-  for (const std::string& first : firsts) fmt::print("{}\n", first);
-  const std::string ended = subject.hopeless();
-  const bool held = all.outside == 0 && all.cases != 0;
-  fmt::print("{}: {} cases compared, {} outside of their interval, {} unsupported\n",
-             all.cases == 0 ? "UNTESTED"
-             : held         ? "holds"
-                            : "VIOLATED",
-             all.cases, all.outside, all.unsupported);
-  if (!ended.empty()) {
-    (void)fail({Code::io_error, fmt::format("{} ended early: {}", name, ended)});
-    return all.outside != 0 ? violated : subject_error;
-  }
-  return held ? holds : violated;
 }
 
 int show(const std::string& id, const std::string& folder) {
@@ -269,10 +155,9 @@ int show(const std::string& id, const std::string& folder) {
     const auto found = std::find_if(read->cases.begin(), read->cases.end(), [&](const GoldenCase& g) { return g.id == id; });
     if (found == read->cases.end()) continue;
     const GoldenCase& g = *found;
-    const nlohmann::ordered_json j = nlohmann::ordered_json::parse(read->texts[static_cast<std::size_t>(found - read->cases.begin())]);
     fmt::print("{}: {}\n\n", g.id, g.comment);
     for (const properties::Flag& flag : properties::flags()) {
-      if (std::find(j["flags"].begin(), j["flags"].end(), flag.name) != j["flags"].end()) fmt::print("{}: {}\n", flag.name, flag.notes);
+      if (std::find(g.flags.begin(), g.flags.end(), flag.name) != g.flags.end()) fmt::print("{}: {}\n", flag.name, flag.notes);
     }
     fmt::print("\nepsilon {}, {}\n\n", to_shortest(Format::f64, std::bit_cast<Bits>(g.c.spec.effective_epsilon())),
                g.must ? "must" : "should: its squares or sums may leave the range of an arithmetic");
@@ -309,22 +194,74 @@ int show(const std::string& id, const std::string& folder) {
 void add_golden(CLI::App& app, Command& chosen) {
   CLI::App* golden = app.add_subcommand("golden", "Golden files: calls with their correctly rounded outputs, for tests in any language");
   golden->require_subcommand(1);
-  const auto folder = std::make_shared<std::string>(default_folder);
-  const auto subject = std::make_shared<std::string>();
-  const auto seconds = std::make_shared<double>(2);
+  struct Options {
+    GoldenChoice choice{.folder = default_folder, .ops = {}, .dtypes = {}, .without = {}};
+    std::string word, outputs, tier = "committed", out, shard = "1/1";
+    std::uint64_t seed = 1;
+    std::int64_t cases = properties::large_cases;
+    double seconds = default_seconds;
+  };
+  const auto o = std::make_shared<Options>();
   const auto add = [&](const char* name, const char* what, Command run) {
     CLI::App* command = golden->add_subcommand(name, what);
-    command->add_option("--dir", *folder, fmt::format("where the files are; {}", default_folder))->type_name("DIR");
     command->callback([run = std::move(run), &chosen] { chosen = run; });
     return command;
   };
-  add("write", "Computes all of them anew", [folder] { return write(*folder); });
-  add("lint", "Tells whether every file is what the reference makes of its calls", [folder] { return lint(*folder); });
-  CLI::App* command = add("verify", "Puts every case to an implementation", [=] { return verify(*subject, *folder, *seconds); });
-  command->add_option("SUBJECT", *subject, "as in norma check")->required();
-  add_time(*command, *seconds);
-  command = add("show", "Explains a case", [=] { return show(*subject, *folder); });
-  command->add_option("ID", *subject, "as in the files")->required();
+  const auto add_dir = [&](CLI::App* command) {
+    command->add_option("--dir", o->choice.folder, fmt::format("where the files are; {}", default_folder))->type_name("DIR");
+  };
+
+  CLI::App* command = golden->add_subcommand("write", "Computes all of them anew, or a large tier");
+  command->add_option("--out,--dir", o->choice.folder, fmt::format("where to; {}", default_folder))->type_name("DIR");
+  command->add_option("--tier", o->tier, "committed (the default), or large: 3 GB of cases of up to 2^20 elements, as .safetensors")
+      ->check(CLI::IsMember({"committed", "large"}));
+  std::vector<CLI::Option*> of_large;
+  of_large.push_back(command->add_option("--shard", o->shard, "of the large tier: only the I-th of N shares")->type_name("I/N"));
+  add_seed(*command, o->seed);
+  of_large.push_back(command->get_option("--seed"));
+  constexpr std::uint64_t most_cases = 99'999;
+  add_whole(*command, "--cases", o->cases, fmt::format("of the large tier: so many, in all shares together; {}", properties::large_cases),
+            1, most_cases);
+  of_large.push_back(command->get_option("--cases"));
+  command->footer(
+      "What of a large tier is there already, by its checksum, is not made again.\n"
+      "Example: norma golden write --tier large --seed 7 --shard 2/8 --out /data/golden");
+  command->callback([o, of_large, &chosen] {
+    const bool large = o->tier == "large";
+    for (const CLI::Option* option : of_large) {
+      if (!large && !option->empty()) throw CLI::ValidationError(option->get_name(), "expected with --tier large only");
+    }
+    if (large && o->choice.folder == default_folder) throw CLI::ValidationError("--out", "expected a folder for the large tier");
+    chosen = [o, large] { return large ? write_large(o->choice.folder, o->seed, o->shard, o->cases) : write(o->choice.folder); };
+  });
+
+  add_dir(add("lint", "Tells whether every file is what the reference makes of its calls", [o] { return lint(o->choice.folder); }));
+
+  command = golden->add_subcommand("verify", "Puts every case to an implementation, or compares what a program wrote");
+  add_dir(command);
+  CLI::Option* subject = command->add_option("SUBJECT", o->word, "as in norma check");
+  CLI::Option* outputs =
+      command->add_option("--outputs", o->outputs, "instead of a subject: .safetensors, .npz or .json files with outputs")
+          ->type_name("DIR")
+          ->check(not_empty());
+  command->add_option("--op", o->choice.ops, "only these ops")->delimiter(',')->type_name("OP,...");
+  command->add_option("--dtype", o->choice.dtypes, "only these formats of x")->delimiter(',')->type_name("NAME,...");
+  command->add_option("--without", o->choice.without, "only cases without these flags (norma list flags), for example Profile,Residual")
+      ->delimiter(',')
+      ->type_name("FLAG,...");
+  add_time(*command, o->seconds);
+  command->footer(
+      "Outputs are tensors called ID.out.y, ID.out.mean and so on, in any of the files, whatever these are called; in .json they lie as in "
+      "the\n"
+      "golden files. All outputs of all cases have to be there, but for mean and rstd.");
+  command->callback([o, subject, outputs, &chosen] {
+    if (subject->empty() == outputs->empty()) throw CLI::RequiredError("SUBJECT or --outputs DIR");
+    chosen = [o] { return o->outputs.empty() ? verify_subject(o->word, o->choice, o->seconds) : verify_outputs(o->outputs, o->choice); };
+  });
+
+  command = add("show", "Explains a case", [o] { return show(o->word, o->choice.folder); });
+  add_dir(command);
+  command->add_option("ID", o->word, "as in the files")->required();
 }
 
 }  // namespace norma::program

@@ -7,6 +7,7 @@
 #include "norma/mutants.h"
 #include "norma/spec.h"
 #include "norma/targets.h"
+#include "norma/vectors.h"
 #include "program.h"
 #include "settings.h"
 #include "subjects.h"
@@ -105,6 +106,14 @@ nlohmann::ordered_json list_mutants() {
   return rows;
 }
 
+nlohmann::ordered_json list_flags() {
+  auto rows = nlohmann::ordered_json::array();
+  for (const properties::Flag& flag : properties::flags()) {
+    rows.push_back({{"flag", flag.name}, {"claim", flag.claim}, {"description", flag.notes}});
+  }
+  return rows;
+}
+
 std::string cell(const nlohmann::ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) return fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), " "));
@@ -134,13 +143,14 @@ void print(const nlohmann::ordered_json& rows) {
   }
 }
 
-constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 7> lists{{{"ops", list_ops},
+constexpr std::array<std::pair<std::string_view, nlohmann::ordered_json (*)()>, 8> lists{{{"ops", list_ops},
                                                                                           {"formats", list_formats},
                                                                                           {"settings", list_settings},
                                                                                           {"targets", list_targets},
                                                                                           {"laws", list_laws},
                                                                                           {"subjects", list_subjects},
-                                                                                          {"mutants", list_mutants}}};
+                                                                                          {"mutants", list_mutants},
+                                                                                          {"flags", list_flags}}};
 
 int list(const std::string& what, bool json) {
   std::vector<std::string_view> names;
@@ -163,13 +173,13 @@ int list(const std::string& what, bool json) {
 }  // namespace
 
 void add_list(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("list", "What there is: ops, formats, settings, targets, laws, subjects, mutants");
+  CLI::App* command = app.add_subcommand("list", "What there is: ops, formats, settings, targets, laws, subjects, mutants, flags");
   struct Options {
     std::string what;
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("WHAT", options->what, "ops, formats, settings, targets, laws, subjects or mutants")->required();
+  command->add_option("WHAT", options->what, "ops, formats, settings, targets, laws, subjects, mutants or flags")->required();
   command->add_flag("--json", options->json, "print one JSON array")->disable_flag_override();
   command->callback([options, &chosen] { chosen = [options] { return list(options->what, options->json); }; });
 }

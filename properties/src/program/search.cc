@@ -64,6 +64,15 @@ void add_time(CLI::App& command, double& seconds) {
       ->check(number_in(0.01, 3600));
 }
 
+Status read_shard(const std::string& word, std::int64_t& shard, std::int64_t& shards) {
+  const std::size_t slash = std::min(word.find('/'), word.size());
+  const auto number = [](std::string_view text, std::int64_t& to) { (void)std::from_chars(text.data(), text.data() + text.size(), to); };
+  number(std::string_view(word).substr(0, slash), shard);
+  number(std::string_view(word).substr(std::min(slash + 1, word.size())), shards);
+  if (shard >= 1 && shards >= shard && word == fmt::format("{}/{}", shard, shards)) return {};
+  return {Code::bad_parameter, fmt::format("--shard: expected I/N with 1 <= I <= N, not {}", quote(word))};
+}
+
 Result<properties::Settings> settings_of(const Search& options) {
   properties::Settings s;
   s.seed = options.seed;
@@ -79,13 +88,7 @@ Result<properties::Settings> settings_of(const Search& options) {
   Result<std::vector<Format>> formats = formats_of(options.dtypes);
   if (!formats.ok()) return formats.status();
   s.formats = std::move(*formats);
-  const std::size_t slash = std::min(options.shard.find('/'), options.shard.size());
-  const auto number = [](std::string_view text, std::int64_t& to) { (void)std::from_chars(text.data(), text.data() + text.size(), to); };
-  number(std::string_view(options.shard).substr(0, slash), s.shard);
-  number(std::string_view(options.shard).substr(std::min(slash + 1, options.shard.size())), s.shards);
-  if (s.shard < 1 || s.shards < s.shard || options.shard != fmt::format("{}/{}", s.shard, s.shards)) {
-    return Status{Code::bad_parameter, fmt::format("--shard: expected I/N with 1 <= I <= N, not {}", quote(options.shard))};
-  }
+  if (Status status = read_shard(options.shard, s.shard, s.shards); !status.ok()) return status;
   return s;
 }
 

@@ -54,6 +54,8 @@ void note_given(const CLI::App& command, Search& options);
 void add_time(CLI::App& command, double& seconds);
 // CLI::Range takes NaN for a number in any range.
 [[nodiscard]] CLI::Validator number_in(double least, double most);
+// I/N.
+Status read_shard(const std::string& word, std::int64_t& shard, std::int64_t& shards);
 Result<properties::Settings> settings_of(const Search& options);
 
 }  // namespace norma::program

@@ -43,18 +43,45 @@ std::pair<Bits, Bits> interval(const Element& e, Format format) {
   return {bits(e.exact - room, Mode::up), bits(e.exact + room, Mode::down)};
 }
 
-std::vector<std::string_view> flags_of(const Case& c, const Truth& truth) {
+std::vector<std::string> flags_of(const Case& c, const Truth& truth) {
   const Tie tie = closest_tie(c);
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const Flag& flag : flags()) {
-    if (flag.raised(c, truth, tie)) names.push_back(flag.name);
+    if (flag.raised(c, truth, tie)) names.emplace_back(flag.name);
   }
   return names;
 }
 
+// All but the tensors.
+ordered_json call_of(const GoldenCase& g) {
+  const Case& c = g.c;
+  const Profile& p = c.spec.profile;
+  const auto estimator = [](Estimator e) { return e == Estimator::biased ? "biased" : "unbiased"; };
+  return {{"id", g.id},
+          {"comment", g.comment},
+          {"flags", g.flags},
+          {"severity", g.must ? "must" : "should"},
+          {"op", info(c.spec.op).name},
+          {"dtype", info(c.format).name},
+          {"profile",
+           {{"epsilon_placement", p.epsilon_placement == EpsilonPlacement::inside ? "inside" : "outside"},
+            {"variance", estimator(p.variance)},
+            {"running_variance", estimator(p.running_variance)},
+            {"momentum", p.momentum == Momentum::weight_of_new ? "weight_of_new" : "weight_of_old"},
+            {"gain_offset", p.gain_offset ? 1 : 0},
+            {"cast_before_gain", p.cast_before_gain}}},
+          {"shape", c.x().shape},
+          {"axis", c.spec.effective_axis()},
+          {"groups", c.spec.groups.value_or(1)},
+          {"epsilon", to_hex(c.spec.effective_epsilon())},
+          {"momentum", to_hex(c.spec.momentum)}};
+}
+
+std::string line_of(const ordered_json& j) { return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+
 }  // namespace
 
-Result<std::string> to_golden(const Case& c, std::string_view comment) {
+Result<GoldenCase> golden_case(const Case& c, std::string_view comment) {
   Case asked = c;
   // Statistics of f64 are f64: truth_of takes their format from tensors.
   ByRole<Tensor> formats;
@@ -69,31 +96,9 @@ Result<std::string> to_golden(const Case& c, std::string_view comment) {
   const Result<Truth> truth = truth_of(asked, {}, &formats);
   if (!truth.ok()) return truth.status();
 
-  const Profile& p = c.spec.profile;
-  const auto estimator = [](Estimator e) { return e == Estimator::biased ? "biased" : "unbiased"; };
-  ordered_json j{{"id", id_of(c)},
-                 {"comment", comment},
-                 {"flags", flags_of(c, *truth)},
-                 {"severity", "must"},
-                 {"op", info(c.spec.op).name},
-                 {"dtype", info(c.format).name},
-                 {"profile",
-                  {{"epsilon_placement", p.epsilon_placement == EpsilonPlacement::inside ? "inside" : "outside"},
-                   {"variance", estimator(p.variance)},
-                   {"running_variance", estimator(p.running_variance)},
-                   {"momentum", p.momentum == Momentum::weight_of_new ? "weight_of_new" : "weight_of_old"},
-                   {"gain_offset", p.gain_offset ? 1 : 0},
-                   {"cast_before_gain", p.cast_before_gain}}},
-                 {"shape", c.x().shape},
-                 {"axis", c.spec.effective_axis()},
-                 {"groups", c.spec.groups.value_or(1)},
-                 {"epsilon", to_hex(c.spec.effective_epsilon())},
-                 {"momentum", to_hex(c.spec.momentum)},
-                 {"inputs", ordered_json::object()},
-                 {"outputs", ordered_json::object()}};
+  GoldenCase g{.id = id_of(c), .comment = std::string(comment), .flags = flags_of(c, *truth), .c = asked};
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
-    if (c.inputs[role]) j["inputs"][std::string(name(role))] = described(*c.inputs[role]);
     if (!asked.outputs.contain(role) || !truth->outputs[role]) continue;
     const Result<Shape> shape = tensor_shape(c.spec, c.x().shape, role);
     if (!shape.ok()) return shape.status();
@@ -106,14 +111,50 @@ Result<std::string> to_golden(const Case& c, std::string_view comment) {
       set_bits(right, at, elements[i].rounded);
       set_bits(low, at, least);
       set_bits(high, at, most);
-      if (elements[i].range) j["severity"] = "should";
+      if (elements[i].range) g.must = false;
     }
-    ordered_json output = described(right);
-    output["lo"] = little_endian(low);
-    output["hi"] = little_endian(high);
-    j["outputs"][std::string(name(role))] = std::move(output);
+    g.right[role] = std::move(right);
+    g.low[role] = std::move(low);
+    g.high[role] = std::move(high);
   }
-  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return g;
+}
+
+std::string to_json(const GoldenCase& g) {
+  ordered_json j = call_of(g);
+  j["inputs"] = ordered_json::object();
+  j["outputs"] = ordered_json::object();
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    if (g.c.inputs[role]) j["inputs"][std::string(name(role))] = described(*g.c.inputs[role]);
+    if (!g.right[role]) continue;
+    ordered_json& output = j["outputs"][std::string(name(role))] = described(*g.right[role]);
+    output["lo"] = little_endian(*g.low[role]);
+    output["hi"] = little_endian(*g.high[role]);
+  }
+  return line_of(j);
+}
+
+Result<std::string> to_golden(const Case& c, std::string_view comment) {
+  const Result<GoldenCase> g = golden_case(c, comment);
+  if (!g.ok()) return g.status();
+  return to_json(*g);
+}
+
+void add_to(TensorFile& file, const GoldenCase& g) {
+  file.metadata.emplace(g.id, line_of(call_of(g)));
+  const auto add = [&](std::string_view kind, Role role, const std::optional<Tensor>& tensor) {
+    if (!tensor) return;
+    file.tensors.push_back(*tensor);
+    file.tensors.back().name = tensor_name(g.id, kind, role);
+  };
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    add("in", role, g.c.inputs[role]);
+    add("out", role, g.right[role]);
+    add("lo", role, g.low[role]);
+    add("hi", role, g.high[role]);
+  }
 }
 
 }  // namespace norma::properties

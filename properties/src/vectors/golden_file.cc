@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "norma/reference.h"
 #include "norma/text.h"
@@ -21,7 +24,7 @@ struct Stumble {
 [[noreturn]] void stumble(std::string what) { throw Stumble{std::move(what)}; }
 
 // The keys of an object, all of them and no others.
-void expect_keys(const ordered_json& j, std::initializer_list<std::string_view> keys, std::string_view of) {
+void expect_keys(const ordered_json& j, std::span<const std::string_view> keys, std::string_view of) {
   if (!j.is_object()) stumble(std::string(of) + ": expected an object");
   for (const auto& [key, value] : j.items()) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) stumble(std::string(of) + " has no " + quote(key));
@@ -110,14 +113,20 @@ void each_role(const ordered_json& j, std::string_view of, See&& see) {
   }
 }
 
-GoldenCase parse(const ordered_json& j) {
-  expect_keys(j,
-              {"id", "comment", "flags", "severity", "op", "dtype", "profile", "shape", "axis", "groups", "epsilon", "momentum", "inputs",
-               "outputs"},
-              "a case");
+// What a case is but for its tensors.
+constexpr std::string_view call_keys[] = {"id",      "comment", "flags", "severity", "op",      "dtype",
+                                          "profile", "shape",   "axis",  "groups",   "epsilon", "momentum"};
+
+GoldenCase parse_call(const ordered_json& j) {
   GoldenCase g;
   g.id = text_of(j, "id");
   g.comment = text_of(j, "comment");
+  const ordered_json& flags = j.at("flags");
+  if (!flags.is_array()) stumble("flags: expected an array");
+  for (const ordered_json& flag : flags) {
+    if (!flag.is_string()) stumble("flags: expected strings");
+    g.flags.push_back(flag.get<std::string>());
+  }
   g.must = one_of_two<bool>(j, "severity", {"must", true}, {"should", false});
   const std::string op_name = text_of(j, "op");
   const std::optional<Op> op = op_named(op_name);
@@ -126,7 +135,10 @@ GoldenCase parse(const ordered_json& j) {
   c.spec.op = *op;
   c.format = format_of(j);
   const ordered_json& p = j.at("profile");
-  expect_keys(p, {"epsilon_placement", "variance", "running_variance", "momentum", "gain_offset", "cast_before_gain"}, "profile");
+  expect_keys(
+      p,
+      std::array<std::string_view, 6>{"epsilon_placement", "variance", "running_variance", "momentum", "gain_offset", "cast_before_gain"},
+      "profile");
   Profile& profile = c.spec.profile;
   const std::pair<std::string_view, Estimator> biased{"biased", Estimator::biased}, unbiased{"unbiased", Estimator::unbiased};
   profile.epsilon_placement =
@@ -141,24 +153,87 @@ GoldenCase parse(const ordered_json& j) {
   if (c.spec.op == Op::group_norm) c.spec.groups = integer_of(j, "groups");
   c.spec.epsilon = number_of(j, "epsilon");
   c.spec.momentum = number_of(j, "momentum");
+  return g;
+}
+
+// Once the tensors are there.
+void expect_whole(const GoldenCase& g, const Shape& shape) {
+  if (!g.c.inputs[Role::x]) stumble("there is no x");
+  if (g.c.x().shape != shape) stumble("its shape is not that of x");
+  if (!g.right[Role::y]) stumble("there is no y");
+}
+
+GoldenCase parse(const ordered_json& j) {
+  std::vector<std::string_view> keys(std::begin(call_keys), std::end(call_keys));
+  keys.insert(keys.end(), {"inputs", "outputs"});
+  expect_keys(j, keys, "a case");
+  GoldenCase g = parse_call(j);
+  Case& c = g.c;
   each_role(j.at("inputs"), "inputs", [&](Role role, const ordered_json& t) {
-    expect_keys(t, {"dtype", "shape", "data"}, name(role));
+    expect_keys(t, std::array<std::string_view, 3>{"dtype", "shape", "data"}, name(role));
     c.inputs[role] = tensor_from(t, role);
   });
-  if (!c.inputs[Role::x]) stumble("there is no x");
-  if (c.x().shape != shape_of(j, "a case")) stumble("its shape is not that of x");
   each_role(j.at("outputs"), "outputs", [&](Role role, const ordered_json& t) {
-    expect_keys(t, {"dtype", "shape", "data", "lo", "hi"}, name(role));
+    expect_keys(t, std::array<std::string_view, 5>{"dtype", "shape", "data", "lo", "hi"}, name(role));
     g.right[role] = g.low[role] = g.high[role] = tensor_from(t, role);
     read_bits(t, "lo", name(role), *g.low[role]);
     read_bits(t, "hi", name(role), *g.high[role]);
     c.outputs = c.outputs | Roles{role};
   });
-  if (!g.right[Role::y]) stumble("there is no y");
+  expect_whole(g, shape_of(j, "a case"));
+  return g;
+}
+
+// Of tensors that are called as add_to calls them; those of the case are taken out.
+GoldenCase take(const std::string& id, const std::string& call, std::map<std::string, Tensor>& tensors) {
+  const ordered_json j = ordered_json::parse(call);
+  expect_keys(j, call_keys, "a case");
+  GoldenCase g = parse_call(j);
+  if (g.id != id) stumble("it is called " + quote(g.id));
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    const auto part = [&](std::string_view kind) -> std::optional<Tensor> {
+      auto node = tensors.extract(tensor_name(id, kind, role));
+      if (node.empty()) return std::nullopt;
+      node.mapped().name = name(role);
+      return std::move(node.mapped());
+    };
+    g.c.inputs[role] = part("in");
+    g.right[role] = part("out");
+    g.low[role] = part("lo");
+    g.high[role] = part("hi");
+    const auto matches = [&](const std::optional<Tensor>& t) {
+      return t.has_value() == g.right[role].has_value() && (!t || (t->format == g.right[role]->format && t->shape == g.right[role]->shape));
+    };
+    if (!matches(g.low[role]) || !matches(g.high[role])) stumble(std::string(name(role)) + ": lo and hi are not like out");
+    if (g.right[role]) g.c.outputs = g.c.outputs | Roles{role};
+  }
+  expect_whole(g, shape_of(j, "a case"));
   return g;
 }
 
 }  // namespace
+
+std::string tensor_name(std::string_view id, std::string_view kind, Role role) {
+  return std::string(id) + "." + std::string(kind) + "." + std::string(name(role));
+}
+
+Result<std::vector<GoldenCase>> golden_cases(const TensorFile& file) {
+  std::map<std::string, Tensor> tensors;
+  for (const Tensor& t : file.tensors) tensors.emplace(t.name, t);
+  std::vector<GoldenCase> cases;
+  for (const auto& [id, call] : file.metadata) {
+    try {
+      cases.push_back(take(id, call, tensors));
+    } catch (const Stumble& s) {
+      return Status{Code::bad_file, "case " + quote(id) + ": " + s.what};
+    } catch (const nlohmann::json::exception& error) {
+      return Status{Code::bad_file, "case " + quote(id) + ": " + error.what()};
+    }
+  }
+  if (!tensors.empty()) return Status{Code::bad_file, "tensor " + quote(tensors.begin()->first) + " belongs to no case"};
+  return cases;
+}
 
 Result<GoldenCase> parse_golden(std::string_view json) {
   try {

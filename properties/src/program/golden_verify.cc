@@ -1,0 +1,360 @@
+// An implementation, or what somebody's program wrote, against the golden files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "golden.h"
+#include "norma/check.h"
+#include "norma/reference.h"
+#include "norma/tensor_file.h"
+#include "norma/text.h"
+#include "program.h"
+#include "report.h"
+#include "subjects.h"
+
+namespace norma::program {
+namespace {
+
+namespace fs = std::filesystem;
+using properties::Case;
+using properties::GoldenCase;
+using properties::Reply;
+
+// Whether a value is in its interval: a NaN where there is none but NaN, and a zero of either sign is one number.
+bool inside(Format format, Bits got, Bits low, Bits high) {
+  const double v = properties::value_of(format, got), least = properties::value_of(format, low), most = properties::value_of(format, high);
+  return std::isnan(v) ? std::isnan(least) : least <= v && v <= most;
+}
+
+// An output with what is right and how far it may be from that.
+struct Compared {
+  const Tensor &got, &right, &low, &high;
+};
+
+// Elements of an output that are correctly rounded, and the first one that is outside of its interval.
+struct Difference {
+  std::int64_t right = 0;
+  std::optional<std::int64_t> first;
+};
+Difference difference(const Compared& c) {
+  Difference d;
+  const Format format = c.right.format;
+  for (std::int64_t i = 0; i < properties::size_of(c.right); ++i) {
+    const Bits got = properties::bits_at(c.got, i), right = properties::bits_at(c.right, i);
+    d.right += inside(format, got, right, right);
+    if (!d.first && !inside(format, got, properties::bits_at(c.low, i), properties::bits_at(c.high, i))) d.first = i;
+  }
+  return d;
+}
+std::string describe(const Compared& c, std::string_view role, std::int64_t i) {
+  const Format format = c.right.format;
+  const Bits got = properties::bits_at(c.got, i);
+  return fmt::format("{}[{}] is {} ({}), expected {} to {}", role, i, to_shortest(format, got), to_hex(format, got),
+                     to_shortest(format, properties::bits_at(c.low, i)), to_shortest(format, properties::bits_at(c.high, i)));
+}
+
+// Of the cases of an op and format.
+struct Score {
+  std::int64_t cases = 0, absent = 0, outside = 0, excused = 0, elements = 0, right = 0;
+  std::string first;
+
+  // A case has an output outside of its interval; not its first one, perhaps.
+  void leave(const GoldenCase& g, const std::string& what) {
+    ++(g.must ? outside : excused);
+    if (g.must && first.empty()) first = fmt::format("{}: {}", g.id, what);
+  }
+};
+using Scores = std::map<std::string, Score>;
+
+// The table, what was first outside in each row, and all together. `absent` is what the cases that were not compared are called.
+Score tell(const Scores& scores, const char* absent) {
+  std::vector<std::vector<std::string>> rows{{"file", "cases", absent, "correctly rounded", "outside", "out of range"}};
+  Score all;
+  for (const auto& [name, s] : scores) {
+    const double part = 100.0 * static_cast<double>(s.right) / static_cast<double>(std::max<std::int64_t>(1, s.elements));
+    rows.push_back({name, std::to_string(s.cases), std::to_string(s.absent), s.elements == 0 ? "" : fmt::format("{:.4g} %", part),
+                    std::to_string(s.outside), std::to_string(s.excused)});
+    all.cases += s.cases, all.absent += s.absent, all.outside += s.outside, all.excused += s.excused;
+  }
+  print_table(rows);
+  fmt::print("\n");
+  for (const auto& [name, s] : scores) {
+    if (!s.first.empty()) fmt::print("{}\n", printable(s.first));
+  }
+  return all;
+}
+
+void put(const GoldenCase& g, properties::Watched& subject, Score& score) {
+  Case c = g.c;
+  Reply reply = subject.run(c);
+  if (reply.kind == Reply::Kind::unsupported) {
+    // Many show no statistics of their own.
+    c.outputs = {};
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto role = static_cast<Role>(r);
+      if (g.c.outputs.contain(role) && !Roles{Role::mean, Role::rstd}.contain(role)) c.outputs = c.outputs | Roles{role};
+    }
+    reply = subject.run(c);
+  }
+  if (reply.kind == Reply::Kind::unsupported) {
+    ++score.absent;
+    return;
+  }
+  ++score.cases;
+  if (reply.kind != Reply::Kind::ok) {
+    ++score.outside;
+    if (score.first.empty()) score.first = fmt::format("{}: {}", g.id, reply.what);
+    return;
+  }
+  std::string what;
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    if (!reply.outputs[role] || !g.right[role]) continue;
+    const Compared compared{*reply.outputs[role], *g.right[role], *g.low[role], *g.high[role]};
+    const Difference d = difference(compared);
+    score.elements += properties::size_of(*g.right[role]);
+    score.right += d.right;
+    if (d.first && what.empty()) what = describe(compared, name(role), *d.first);
+  }
+  if (!what.empty()) score.leave(g, what);
+}
+
+// An output of a case and what was made of it.
+struct Expected {
+  const GoldenCase* of;  // without tensors, where they are still in the file
+  fs::path file;
+  Role role;
+  Format format;
+  Shape shape;
+  enum class State : std::uint8_t { missing, refused, compared } state = State::missing;
+};
+
+// What a folder expects of a program: outputs by name, and the cases that they are of. Tensors of .safetensors stay in their files.
+struct Expectations {
+  std::vector<std::unique_ptr<GoldenCase>> cases;
+  std::map<std::string, Expected> outputs;
+  std::set<std::string> others;  // of cases that are not chosen
+};
+
+Status expect_of(const fs::path& path, const GoldenChoice& choice, Expectations& to) {
+  const auto expect = [&](std::unique_ptr<GoldenCase> g, const fs::path& file) {
+    const bool taken = choice.takes(*g);
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto role = static_cast<Role>(r);
+      if (!g->right[role]) continue;
+      const std::string name = properties::tensor_name(g->id, "out", role);
+      if (!taken) {
+        to.others.insert(name);
+      } else if (!to.outputs.emplace(name, Expected{g.get(), file, role, g->right[role]->format, g->right[role]->shape}).second) {
+        return Status{Code::bad_file, fmt::format("{}: case {} is in another file already", printable(path.string()), quote(g->id))};
+      }
+    }
+    if (taken) to.cases.push_back(std::move(g));
+    return Status{};
+  };
+  if (path.extension() == ".json") {
+    Result<GoldenFile> read = read_golden(path.string());
+    if (!read.ok()) return read.status();
+    for (GoldenCase& g : read->cases) {
+      if (Status s = expect(std::make_unique<GoldenCase>(std::move(g)), {}); !s.ok()) return s;
+    }
+    return {};
+  }
+  TensorFile headers;
+  const TensorVisitor visitor{
+      .wanted = [&](const TensorHeader& header) -> Result<std::optional<Format>> {
+        if (!header.format) return Status{Code::bad_file, fmt::format("tensor {} has dtype {}", quote(header.name), header.dtype)};
+        headers.tensors.push_back({header.name, *header.format, header.shape, {}});
+        return std::optional<Format>();
+      },
+      .see = [](Tensor&&) { return Status{}; },
+      .metadata =
+          [&](const std::string& key, const std::string& value) {
+            headers.metadata.emplace(key, value);
+            return Status{};
+          },
+  };
+  if (Status s = visit_tensor_file(path, visitor); !s.ok()) return s;
+  Result<std::vector<GoldenCase>> cases = properties::golden_cases(headers);
+  if (!cases.ok()) return {cases.status().code, fmt::format("{}: {}", printable(path.string()), cases.status().message)};
+  for (GoldenCase& g : *cases) {
+    if (Status s = expect(std::make_unique<GoldenCase>(std::move(g)), path); !s.ok()) return s;
+  }
+  return {};
+}
+
+// What is right for an output, or one end of its interval.
+Result<Tensor> expected_tensor(const Expected& e, std::string_view kind) {
+  if (e.file.empty()) return *(kind == "out" ? e.of->right : kind == "lo" ? e.of->low : e.of->high)[e.role];
+  const std::string name = properties::tensor_name(e.of->id, kind, e.role);
+  Tensor found;
+  const TensorVisitor visitor{
+      .wanted = [&](const TensorHeader& header) -> Result<std::optional<Format>> {
+        return header.name == name ? header.format : std::nullopt;
+      },
+      .see =
+          [&](Tensor&& t) {
+            found = std::move(t);
+            return Status{};
+          },
+  };
+  if (Status s = visit_tensor_file(e.file, visitor); !s.ok()) return s;
+  return found;
+}
+
+// The files of a program, one tensor at a time.
+class Outputs {
+ public:
+  Outputs(Expectations& expected, Scores& scores) : expected_(expected), scores_(scores) {}
+
+  Status read(const fs::path& path) {
+    return visit_tensor_file(path, {.wanted = [&](const TensorHeader& header) { return wanted(header, path); },
+                                    .see = [&](Tensor&& t) { return compare(std::move(t)); }});
+  }
+  // What is wrong with them but for values.
+  [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
+  void fault(std::string what) { faults_.push_back(std::move(what)); }
+
+ private:
+  Result<std::optional<Format>> wanted(const TensorHeader& header, const fs::path& path) {
+    constexpr std::optional<Format> none;
+    const auto found = expected_.outputs.find(header.name);
+    if (found == expected_.outputs.end()) {
+      if (!expected_.others.contains(header.name)) fault(fmt::format("{}: no case has an output {}", path.string(), quote(header.name)));
+      return none;
+    }
+    Expected& e = found->second;
+    if (std::exchange(e.state, Expected::State::refused) != Expected::State::missing) {
+      fault(fmt::format("{} is there twice, in {} for the second time", header.name, path.string()));
+      return none;
+    }
+    // Numpy has no bf16: its bits come as uint16, or as two bytes of nothing in particular.
+    const bool bits = !header.format && e.format == Format::bf16 && header.dtype.size() > 2 &&
+                      (header.dtype.substr(1, 2) == "u2" || header.dtype.substr(1, 2) == "V2");
+    if (header.format != e.format && !bits) {
+      fault(fmt::format("{} has dtype {}: expected {}", header.name, header.dtype, info(e.format).name));
+      return none;
+    }
+    if (header.shape != e.shape) {
+      fault(fmt::format("{} has shape {}: expected {}", header.name, norma::to_text(header.shape), norma::to_text(e.shape)));
+      return none;
+    }
+    e.state = Expected::State::compared;
+    return std::optional<Format>(e.format);
+  }
+
+  Status compare(Tensor&& got) {
+    Expected& e = expected_.outputs.at(got.name);
+    Score& score = scores_[properties::file_of(e.of->c)];
+    const Result<Tensor> right = expected_tensor(e, "out");
+    if (!right.ok()) return right.status();
+    const std::int64_t n = properties::size_of(*right);
+    score.elements += n;
+    // What is correctly rounded throughout needs no interval.
+    if (got.data == right->data) {
+      score.right += n;
+      return {};
+    }
+    const Result<Tensor> low = expected_tensor(e, "lo"), high = expected_tensor(e, "hi");
+    if (!low.ok()) return low.status();
+    if (!high.ok()) return high.status();
+    const Compared compared{got, *right, *low, *high};
+    const Difference d = difference(compared);
+    score.right += d.right;
+    if (d.first && outside_.insert(e.of).second) score.leave(*e.of, describe(compared, name(e.role), *d.first));
+    return {};
+  }
+
+  Expectations& expected_;
+  Scores& scores_;
+  std::vector<std::string> faults_;
+  std::set<const GoldenCase*> outside_;
+};
+
+}  // namespace
+
+int verify_subject(const std::string& name, const GoldenChoice& choice, double seconds) {
+  if (Status status = choice.check(); !status.ok()) return fail(status);
+  const Result<std::vector<fs::path>> paths = files_of(choice.folder);
+  if (!paths.ok()) return fail(paths.status());
+  const Started started = start_or_fail(name, limits_of(seconds));
+  if (!started.subject) return started.status;
+  properties::Watched subject(*started.subject);
+  Scores scores;
+  Progress progress("files", static_cast<std::int64_t>(paths->size()));
+  for (const fs::path& path : *paths) {
+    const Result<GoldenFile> read = read_golden(path.string());
+    if (!read.ok()) return fail(read.status());
+    for (const GoldenCase& g : read->cases) {
+      if (!subject.hopeless().empty()) break;
+      if (choice.takes(g)) put(g, subject, scores[properties::file_of(g.c)]);
+    }
+    progress.advance(1);
+  }
+  progress.hide();
+  const Score all = tell(scores, "unsupported");
+  const std::string ended = subject.hopeless();
+  const bool held = all.outside == 0 && all.cases != 0;
+  fmt::print("{}: {} cases compared, {} outside of their interval, {} unsupported\n",
+             all.cases == 0 ? "UNTESTED"
+             : held         ? "holds"
+                            : "VIOLATED",
+             all.cases, all.outside, all.absent);
+  if (!ended.empty()) {
+    (void)fail({Code::io_error, fmt::format("{} ended early: {}", name, ended)});
+    return all.outside != 0 ? violated : subject_error;
+  }
+  return held ? holds : violated;
+}
+
+int verify_outputs(const std::string& outputs, const GoldenChoice& choice) {
+  if (Status status = choice.check(); !status.ok()) return fail(status);
+  const Result<std::vector<fs::path>> paths = files_of(choice.folder);
+  if (!paths.ok()) return fail(paths.status());
+  const Result<std::vector<fs::path>> given = files_of(outputs, {".json", ".npz", ".safetensors"});
+  if (!given.ok()) return fail(given.status());
+  Expectations expected;
+  for (const fs::path& path : *paths) {
+    if (Status s = expect_of(path, choice, expected); !s.ok()) return fail(s);
+  }
+  Scores scores;
+  Outputs read(expected, scores);
+  Progress progress("files", static_cast<std::int64_t>(given->size()));
+  for (const fs::path& path : *given) {
+    if (Status s = read.read(path); !s.ok()) {
+      progress.hide();
+      return fail(s);
+    }
+    progress.advance(1);
+  }
+  progress.hide();
+  // A case is compared where all of it is there but statistics, which many do not show.
+  std::set<const GoldenCase*> absent;
+  for (const auto& [name, e] : expected.outputs) {
+    const bool optional = e.role == Role::mean || e.role == Role::rstd;
+    if (e.state == Expected::State::missing && !optional) read.fault(fmt::format("{} is missing", name));
+    if (e.state == Expected::State::refused || (e.state == Expected::State::missing && !optional)) absent.insert(e.of);
+  }
+  for (const auto& g : expected.cases) {
+    Score& score = scores[properties::file_of(g->c)];
+    ++(absent.contains(g.get()) ? score.absent : score.cases);
+  }
+  const Score all = tell(scores, "missing");
+  constexpr std::size_t most_told = 20;
+  for (std::size_t i = 0; i < std::min(most_told, read.faults().size()); ++i) fmt::print("{}\n", printable(read.faults()[i]));
+  if (read.faults().size() > most_told) fmt::print("and {} more\n", read.faults().size() - most_told);
+  const bool held = all.outside == 0 && all.cases != 0 && read.faults().empty();
+  fmt::print("{}: {} cases compared, {} outside of their interval, {} missing, {} {}\n",
+             held               ? "holds"
+             : all.outside != 0 ? "VIOLATED"
+             : all.cases == 0   ? "UNTESTED"
+                                : "INCOMPLETE",
+             all.cases, all.outside, all.absent, read.faults().size(), read.faults().size() == 1 ? "fault" : "faults");
+  return held ? holds : violated;
+}
+
+}  // namespace norma::program

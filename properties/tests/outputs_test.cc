@@ -1,0 +1,256 @@
+// Outputs that somebody's program wrote, against the golden files; and golden files that are made on demand.
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "program.h"
+
+namespace norma {
+namespace {
+
+using nlohmann::ordered_json;
+
+class Outputs : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    for (const char* folder : {"golden", "out"}) fs::create_directory(at(folder));
+    const std::string all = contents(NORMA_SOURCE "/golden/vectors_v1/layer_norm_bf16.json");
+    golden = ordered_json::parse(all);
+    put("golden/layer_norm_bf16.json", all);
+  }
+
+  void put(const std::string& name, const std::string& text) const {
+    ASSERT_TRUE(write_file(at(name), std::as_bytes(std::span(text))).ok());
+  }
+  void give(const ordered_json& outputs) const { put("out/mine.json", outputs.dump()); }
+
+  // What the program says of the outputs, which are not all there and right.
+  void expect_fault(std::initializer_list<std::string> words, const std::string& options = "") const {
+    const Outcome o = norma("golden verify --outputs out --dir golden " + options);
+    EXPECT_EQ(o.status, 1) << o.out << o.err;
+    EXPECT_EQ(o.out.find("\nholds"), std::string::npos) << o.out;
+    for (const std::string& word : words) EXPECT_NE(o.out.find(word), std::string::npos) << "lacks \"" << word << "\":\n" << o.out;
+  }
+
+  ordered_json golden;
+};
+
+std::string id_of(const ordered_json& c) { return c["id"]; }
+
+TEST_F(Outputs, OfTheFilesThemselvesAreRight) {
+  give(golden);
+  const Outcome o = norma("golden verify --outputs out --dir golden");
+  EXPECT_EQ(o.status, 0) << o.out << o.err;
+  EXPECT_NE(o.out.find("\nholds: " + std::to_string(golden["cases"].size()) + " cases compared, 0 outside"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("100 %"), std::string::npos) << o.out;
+  // So is anything within the interval; statistics may be left out, and anything else be there.
+  for (ordered_json& c : golden["cases"]) {
+    for (const char* statistic : {"mean", "rstd"}) c["outputs"].erase(statistic);
+    c["outputs"]["y"]["data"] = c["outputs"]["y"]["hi"];
+    c.erase("inputs");
+  }
+  golden["mine"] = {1, 2, 3};
+  give(golden);
+  const Outcome ends = norma("golden verify --outputs out --dir golden");
+  // But for a case that is `should`, whose interval may end with an infinity.
+  EXPECT_EQ(ends.status, 0) << ends.out << ends.err;
+  EXPECT_EQ(ends.out.find("100 %"), std::string::npos) << ends.out;
+}
+
+TEST_F(Outputs, MayComeInParts) {
+  ordered_json rest = golden, first = golden;
+  first["cases"] = {golden["cases"][0]};
+  rest["cases"].erase(0);
+  give(rest);
+  expect_fault({"INCOMPLETE: ", "1 missing", "\n" + id_of(golden["cases"][0]) + ".out.y is missing\n"});
+  put("out/more.json", first.dump());
+  EXPECT_EQ(norma("golden verify --outputs out --dir golden").status, 0);
+  put("out/again.json", first.dump());
+  expect_fault({id_of(golden["cases"][0]) + ".out.y is there twice"});
+}
+
+TEST_F(Outputs, AreChosen) {
+  ordered_json some = golden;
+  std::erase_if(some["cases"].get_ref<ordered_json::array_t&>(),
+                [](const ordered_json& c) { return std::find(c["flags"].begin(), c["flags"].end(), "Profile") != c["flags"].end(); });
+  ASSERT_LT(some["cases"].size(), golden["cases"].size());
+  give(some);
+  expect_fault({"INCOMPLETE: "});
+  EXPECT_EQ(norma("golden verify --outputs out --dir golden --without Profile").status, 0);
+  // What is there of the others is not looked at.
+  give(golden);
+  EXPECT_EQ(norma("golden verify --outputs out --dir golden --without Profile").status, 0);
+  expect_fault({"UNTESTED: 0 cases compared"}, "--op rms_norm");
+  expect_fault({"UNTESTED: 0 cases compared"}, "--dtype f32");
+  expect_refusal("golden verify --outputs out --dir golden --without Profle", {"--without", "\"Profle\"", "Profile"});
+  expect_refusal("golden verify --outputs out --dir golden --op layer_nrom", {"layer_norm"});
+  const Outcome subject = norma("golden verify plain --dir golden --without Profile");
+  EXPECT_EQ(subject.status, 0);
+  EXPECT_NE(subject.out.find("holds: " + std::to_string(some["cases"].size()) + " cases compared"), std::string::npos) << subject.out;
+}
+
+TEST_F(Outputs, ThatAreWrongAreNamed) {
+  std::size_t at = 0;  // a case of `must` with more than one element
+  while (golden["cases"][at]["severity"] != "must" || golden["cases"][at]["outputs"]["y"]["data"].get<std::string>().size() < 8) ++at;
+  const std::string id = id_of(golden["cases"][at]);
+  const auto with = [&](const char* key, const ordered_json& value) {
+    ordered_json bad = golden;
+    bad["cases"][at]["outputs"]["y"][key] = value;
+    give(bad);
+  };
+  const ordered_json y = golden["cases"][at]["outputs"]["y"];
+  std::string nan = y["data"], far = nan;
+  nan.replace(4, 4, "c07f");
+  far.replace(4, 4, "7f7f");
+  with("data", nan);
+  expect_fault({"VIOLATED: ", "1 outside", "\n" + id + ": y[1] is nan"});
+  with("data", far);
+  expect_fault({"VIOLATED: ", "1 outside", "\n" + id + ": y[1] is 3.39e+38 (0x7f7f), expected "});
+  with("shape", {1, 1, 1, y["data"].get<std::string>().size() / 4});
+  expect_fault({"INCOMPLETE: ", "1 missing", id + ".out.y has shape [1, 1, 1, ", "]: expected ["});
+  with("dtype", "f16");
+  expect_fault({"INCOMPLETE: ", "1 missing", id + ".out.y has dtype f16: expected bf16"});
+  with("dtype", "int8");
+  expect_fault({id + ".out.y has dtype int8: expected bf16"});
+  with("data", y["data"].get<std::string>().substr(4));
+  expect_refusal("golden verify --outputs out --dir golden", {"out/mine.json: ", id + ".out.y", "digits: expected"});
+  with("data", "xy" + y["data"].get<std::string>().substr(2));
+  expect_refusal("golden verify --outputs out --dir golden", {"out/mine.json: ", id + ".out.y", "hexadecimal"});
+  ordered_json more = golden;
+  more["cases"][at]["id"] = "layer_norm_bf16_000000000000";
+  give(more);
+  expect_fault({"no case has an output \"layer_norm_bf16_000000000000.out.y\"", id + ".out.y is missing"});
+  // Of one that nothing else is wrong with, too.
+  more = golden;
+  more["cases"][at]["outputs"]["dx"] = y;
+  give(more);
+  expect_fault({"INCOMPLETE: ", "no case has an output \"" + id + ".out.dx\""});
+}
+
+TEST_F(Outputs, ComeAsTensors) {
+  TensorFile file;
+  for (const ordered_json& c : golden["cases"]) {
+    const ordered_json& y = c["outputs"]["y"];
+    Tensor t{id_of(c) + ".out.y", Format::bf16, y["shape"].get<Shape>(), {}};
+    const std::string digits = y["data"];
+    for (std::size_t i = 0; i < digits.size(); i += 2)
+      t.data.push_back(static_cast<std::byte>(std::stoi(digits.substr(i, 2), nullptr, 16)));
+    file.tensors.push_back(std::move(t));
+    if (!c["outputs"].contains("sum")) continue;
+    Tensor sum = file.tensors.back();
+    sum.name = id_of(c) + ".out.sum";
+    const std::string data = c["outputs"]["sum"]["data"];
+    for (std::size_t i = 0; i < data.size(); i += 2) sum.data[i / 2] = static_cast<std::byte>(std::stoi(data.substr(i, 2), nullptr, 16));
+    file.tensors.push_back(std::move(sum));
+  }
+  ASSERT_TRUE(write_tensor_file(at("out/a.safetensors"), file).ok());
+  const Outcome whole = norma("golden verify --outputs out --dir golden");
+  EXPECT_EQ(whole.status, 0) << whole.out << whole.err;
+  // Numpy has no bf16: as bits.
+  const std::string script =
+      "import json, struct, numpy as np\n"
+      "b = open('out/a.safetensors', 'rb').read(); n = struct.unpack('<Q', b[:8])[0]; h = json.loads(b[8:8+n]); d = b[8+n:]\n"
+      "np.savez('out/a.npz', **{k: np.frombuffer(d[slice(*v['data_offsets'])], '<u2').reshape(v['shape']) for k, v in h.items()})\n";
+  put("bits.py", script);
+  ASSERT_EQ(std::system(("cd " + at("").string() + " && " NORMA_PYTHON " bits.py && rm out/a.safetensors").c_str()), 0);
+  const Outcome bits = norma("golden verify --outputs out --dir golden");
+  EXPECT_EQ(bits.status, 0) << bits.out << bits.err;
+}
+
+TEST_F(Outputs, ThatAreNoneAreRefused) {
+  expect_refusal("golden verify --outputs out --dir golden", {"out: there are no files: expected some of *.json, *.npz, *.safetensors"});
+  expect_refusal("golden verify --outputs nowhere --dir golden", {"nowhere: "});
+  expect_refusal("golden verify --outputs '' --dir golden", {"--outputs"});
+  expect_refusal("golden verify --dir golden", {"SUBJECT or --outputs"});
+  expect_refusal("golden verify simd --outputs out --dir golden", {"SUBJECT or --outputs"});
+  for (const auto& [name, text, says] : {std::tuple{"a.json", golden.dump().substr(0, 5000), "out/a.json: byte 5000: "},
+                                         {"a.npz", std::string("PK\3\4 and no more"), "out/a.npz: "},
+                                         {"a.safetensors", std::string("short"), "out/a.safetensors: has 5 bytes"}}) {
+    put(std::string("out/") + name, text);
+    expect_refusal("golden verify --outputs out --dir golden", {says});
+    fs::remove(at(std::string("out/") + name));
+  }
+  give(golden);
+  put("golden/other.json", golden.dump());
+  expect_refusal("golden verify --outputs out --dir golden", {"golden/other.json: case ", "is in another file already"});
+}
+
+class Large : public Program {
+ protected:
+  [[nodiscard]] std::map<std::string, std::string> files(const std::string& folder) const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::directory_iterator(at(folder))) {
+      const std::string name = entry.path().filename().string();
+      if (name.ends_with(".safetensors")) all[name] = contents(entry.path());
+    }
+    return all;
+  }
+};
+
+TEST_F(Large, TierIsTheSameInAnyShares) {
+  const std::string write = "golden write --tier large --cases 5 --seed 3 ";
+  ASSERT_EQ(norma(write + "--out whole").status, 0);
+  const auto whole = files("whole");
+  EXPECT_EQ(whole.size(), 5U);
+  for (const char* share : {"2/3", "3/3", "1/3"}) ASSERT_EQ(norma(write + "--out parts --shard " + share).status, 0);
+  EXPECT_EQ(files("parts"), whole);
+  // Its checksums are those of sha256sum.
+  EXPECT_EQ(std::system(("cd " + at("parts").string() +
+                         " && sha256sum --quiet -c SHA256SUMS.*-of-3 && cat SHA256SUMS.*-of-3 | sort -k 2 | cmp - ../whole/SHA256SUMS")
+                            .c_str()),
+            0);
+  const Outcome lint = norma("golden lint --dir parts");
+  EXPECT_EQ(lint.status, 0) << lint.out;
+  EXPECT_NE(lint.out.find("holds: 5 cases in 5 files"), std::string::npos) << lint.out;
+  const Outcome plain = norma("golden verify plain --dir whole");
+  EXPECT_EQ(plain.status, 0) << plain.out;
+  EXPECT_NE(norma("golden show nobody --dir whole").err.find("there is no case \"nobody\""), std::string::npos);
+  // Others are others.
+  ASSERT_EQ(norma("golden write --tier large --cases 1 --seed 4 --out other").status, 0);
+  EXPECT_NE(files("other").begin()->second, whole.begin()->second);
+}
+
+TEST_F(Large, TierGoesOnWhereItEnded) {
+  const std::string write = "golden write --tier large --cases 3 --out files";
+  ASSERT_EQ(norma(write).status, 0);
+  const auto whole = files("files");
+  const std::string sums = contents(at("files/SHA256SUMS"));
+  const auto again = [&](const char* kept) {
+    const Outcome o = norma(write);
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_NE(o.out.find(std::string(" ") + kept + " of them were there"), std::string::npos) << o.out;
+    EXPECT_EQ(files("files"), whole);
+    EXPECT_EQ(contents(at("files/SHA256SUMS")), sums);
+  };
+  again("3");
+  // One that is gone, one that is damaged, and one that was written but not listed yet.
+  const fs::path first = at("files") / whole.begin()->first, last = at("files") / whole.rbegin()->first;
+  fs::remove(first);
+  again("2");
+  std::fstream(last, std::ios::in | std::ios::out | std::ios::binary).seekp(5000) << "?";
+  EXPECT_NE(norma("golden lint --dir files").out.find("has another SHA-256 than is listed"), std::string::npos);
+  again("2");
+  ASSERT_TRUE(write_file(at("files/SHA256SUMS"), std::as_bytes(std::span(sums).first(sums.find('\n') + 1))).ok());
+  EXPECT_NE(norma("golden lint --dir files").out.find("is in no SHA256SUMS"), std::string::npos);
+  again("1");
+  fs::remove(first);
+  EXPECT_NE(norma("golden lint --dir files").out.find("is listed, but not there"), std::string::npos);
+  again("2");
+}
+
+TEST_F(Large, TierRefuses) {
+  expect_refusal("golden write --tier huge", {"--tier", "huge"});
+  expect_refusal("golden write --tier large", {"--out", "expected a folder for the large tier"});
+  expect_refusal("golden write --out files --shard 1/2", {"--shard", "expected with --tier large only"});
+  expect_refusal("golden write --out files --seed 2", {"--seed", "expected with --tier large only"});
+  expect_refusal("golden write --tier large --out files --shard 3/2", {"--shard: expected I/N"});
+  expect_refusal("golden write --tier large --out files --cases 2 --shard 1/3", {"--shard 1/3: there are only 2 cases"});
+  expect_refusal("golden write --tier large --out files --cases 0", {"--cases"});
+  expect_refusal("golden write --tier large --out /dev/null/x", {"/dev/null/x"});
+  fs::create_directory(at("files"));
+  std::ofstream(at("files/SHA256SUMS")) << "nothing of the kind\n";
+  expect_refusal("golden write --tier large --cases 1 --out files", {"files/SHA256SUMS: line 1: expected a SHA-256"});
+}
+
+}  // namespace
+}  // namespace norma
