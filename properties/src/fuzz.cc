@@ -183,10 +183,10 @@ Case searched(std::uint64_t number, std::uint64_t seed, std::span<const Case> co
   return c;
 }
 
-std::string counterexample(const Broken& broken, std::string_view subject) {
+std::string counterexample(const Broken& broken, std::string_view subject, std::string_view options) {
   const Finding& f = broken.finding;
   std::string text = "✗ " + std::string(broken.law->slug) + "\n    " + std::string(broken.law->statement) + "\n    " + f.what + "\n    ";
-  text += replay_command(subject, *broken.law, to_line(f.smallest)) + "\n";
+  text += replay_command(subject, *broken.law, to_line(f.smallest)) + std::string(options) + "\n";
   const std::string cpp = to_cpp(f.smallest);
   for (std::size_t start = 0, end = 0; (end = cpp.find('\n', start)) != std::string::npos; start = end + 1) {
     text += "    " + cpp.substr(start, end - start + 1);

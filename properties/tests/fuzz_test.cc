@@ -305,6 +305,7 @@ TEST(Ask, WhatIsBrokenIsSmall) {
        {"✗ agrees_with_reference\n", "norma check './a kernel.so' --law agrees_with_reference --case 'layer_norm ", "norma::Spec spec;"}) {
     EXPECT_NE(text.find(word), std::string::npos) << text;
   }
+  EXPECT_NE(counterexample(*answers.broken, "k", " --time 7").find("' --time 7\n"), std::string::npos);
   EXPECT_EQ(to_line(ask(subject, questions({}), c, {.shrink = false}).broken->finding.smallest), to_line(c));
 }
 

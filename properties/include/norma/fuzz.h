@@ -54,7 +54,7 @@ struct Asking {
 };
 [[nodiscard]] Answers ask(Watched& subject, std::span<const Question> questions, const Case& c, const Asking& how);
 
-// The law, what is wrong, the command that replays it on a subject of that name, and the call in C++.
-[[nodiscard]] std::string counterexample(const Broken& broken, std::string_view subject);
+// The law, what is wrong, the command that replays it on a subject of that name, with these options after it, and the call in C++.
+[[nodiscard]] std::string counterexample(const Broken& broken, std::string_view subject, std::string_view options = "");
 
 }  // namespace norma::properties

@@ -23,7 +23,7 @@ struct Options {
   std::vector<std::string> ops, dtypes;
   std::int64_t cases = 400;
   std::uint64_t seed = 1;
-  double seconds = 2;
+  double seconds = default_seconds;
   bool json = false;
 };
 

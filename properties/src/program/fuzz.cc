@@ -13,6 +13,7 @@
 
 #include "norma/tensor_file.h"
 #include "program.h"
+#include "report.h"
 #include "search.h"
 #include "subjects.h"
 
@@ -28,7 +29,7 @@ struct Options : Search {
   double minutes = 1;
   std::int64_t cases = 0;
   std::string corpus;
-  double seconds = 2;
+  double seconds = default_seconds;
   bool strict = false;
 };
 
@@ -177,7 +178,7 @@ int run(const Options& options) {
       std::erase_if(questions, [&](const Question& q) { return q.law->check == check; });
       ++found;
       progress.hide();
-      fmt::print("{}", properties::counterexample(*answers.broken, options.subject));
+      fmt::print("{}", properties::counterexample(*answers.broken, options.subject, time_option(options.seconds)));
       std::fflush(stdout);
       if (options.corpus.empty()) continue;
       status = keep(options.corpus, answers.broken->finding.smallest);

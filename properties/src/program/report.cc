@@ -82,9 +82,10 @@ std::string verdict(const CheckReport& report, const LawReport& r) {
   return text;
 }
 
+std::string time_option(double seconds) { return seconds == default_seconds ? "" : fmt::format(" --time {}", seconds); }
+
 std::string command(const CheckReport& report, const properties::Law& law, const std::string& line) {
-  const std::string time = report.seconds == default_seconds ? "" : fmt::format(" --time {}", report.seconds);
-  return properties::replay_command(report.subject, law, line.size() < longest_word ? line : "@FILE") + time;
+  return properties::replay_command(report.subject, law, line.size() < longest_word ? line : "@FILE") + time_option(report.seconds);
 }
 
 std::vector<const Finding*> findings(const LawReport& r) {

@@ -20,7 +20,9 @@ struct Waiver {
   std::string subject, law, reason;
 };
 
+// That a call may take, and how a command is told of others.
 inline constexpr double default_seconds = 2;
+[[nodiscard]] std::string time_option(double seconds);
 
 // A report and what the program adds to it.
 struct CheckReport {
