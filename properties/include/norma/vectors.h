@@ -2,6 +2,7 @@
 // (golden/README.md).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,15 @@ struct GoldenCase {
 };
 // Every key is there and no other, every tensor has as many digits as its shape wants.
 Result<GoldenCase> parse_golden(std::string_view json);
+
+// Whether a value is in its interval: a NaN where there is none but NaN, and a zero of either sign is one number.
+[[nodiscard]] bool inside(Format format, Bits got, Bits low, Bits high);
+// The first element that is not, of the outputs that are there; nothing where all are. What comes of a case that is a must fails by it.
+struct Outside {
+  Role role;
+  std::int64_t element;
+};
+[[nodiscard]] std::optional<Outside> first_outside(const GoldenCase& g, const ByRole<Tensor>& got);
 
 // A file's text, of its cases.
 [[nodiscard]] std::string golden_file(std::string_view name, const std::vector<std::string>& cases);

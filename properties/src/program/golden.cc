@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -166,37 +166,30 @@ int lint(const std::string& folder) {
   return faults == 0 ? holds : violated;
 }
 
-// Whether a value is in its interval: a NaN where there is none but NaN, and a zero of either sign is one number.
-bool inside(Format format, Bits got, Bits low, Bits high) {
-  const double v = properties::value_of(format, got), least = properties::value_of(format, low), most = properties::value_of(format, high);
-  return std::isnan(v) ? std::isnan(least) : least <= v && v <= most;
-}
-
 struct Score {
   std::int64_t cases = 0, unsupported = 0, outside = 0, excused = 0, elements = 0, right = 0;
   std::string first;
 };
 
 void compare(const GoldenCase& g, const ByRole<Tensor>& got, Score& score) {
-  bool out = false;
   ++score.cases;
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
     if (!got[role] || !g.right[role]) continue;
     for (std::int64_t i = 0; i < properties::size_of(*got[role]); ++i) {
-      const Format format = got[role]->format;
-      const Bits bits = properties::bits_at(*got[role], i), low = properties::bits_at(*g.low[role], i),
-                 high = properties::bits_at(*g.high[role], i);
+      const Bits right = properties::bits_at(*g.right[role], i);
       ++score.elements;
-      score.right += inside(format, bits, properties::bits_at(*g.right[role], i), properties::bits_at(*g.right[role], i));
-      if (out || inside(format, bits, low, high)) continue;
-      out = true;
-      ++(g.must ? score.outside : score.excused);
-      if (!g.must || !score.first.empty()) continue;
-      score.first = fmt::format("{}: {}[{}] is {} ({}), expected {} to {}", g.id, name(role), i, to_shortest(format, bits),
-                                to_hex(format, bits), to_shortest(format, low), to_shortest(format, high));
+      score.right += properties::inside(got[role]->format, properties::bits_at(*got[role], i), right, right);
     }
   }
+  const std::optional<properties::Outside> out = properties::first_outside(g, got);
+  if (!out) return;
+  ++(g.must ? score.outside : score.excused);
+  if (!g.must || !score.first.empty()) return;
+  const Format format = got[out->role]->format;
+  const auto at = [&](const ByRole<Tensor>& tensors) { return properties::bits_at(*tensors[out->role], out->element); };
+  score.first = fmt::format("{}: {}[{}] is {} ({}), expected {} to {}", g.id, name(out->role), out->element, to_shortest(format, at(got)),
+                            to_hex(format, at(got)), to_shortest(format, at(g.low)), to_shortest(format, at(g.high)));
 }
 
 int verify(const std::string& name, const std::string& folder, double seconds) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -168,6 +169,22 @@ Result<GoldenCase> parse_golden(std::string_view json) {
   } catch (const nlohmann::json::exception& error) {
     return Status{Code::bad_file, error.what()};
   }
+}
+
+bool inside(Format format, Bits got, Bits low, Bits high) {
+  const double v = value_of(format, got), least = value_of(format, low), most = value_of(format, high);
+  return std::isnan(v) ? std::isnan(least) : least <= v && v <= most;
+}
+
+std::optional<Outside> first_outside(const GoldenCase& g, const ByRole<Tensor>& got) {
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    if (!got[role] || !g.right[role]) continue;
+    for (std::int64_t i = 0; i < size_of(*got[role]); ++i) {
+      if (!inside(got[role]->format, bits_at(*got[role], i), bits_at(*g.low[role], i), bits_at(*g.high[role], i))) return Outside{role, i};
+    }
+  }
+  return std::nullopt;
 }
 
 std::string golden_file(std::string_view name, const std::vector<std::string>& cases) {

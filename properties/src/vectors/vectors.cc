@@ -51,7 +51,7 @@ std::string id_of(const Case& c) {
 
 std::vector<Vector> vectors() {
   std::map<std::pair<Op, Format>, std::vector<Vector>> files;
-  for (const auto source : {paper_vectors, reported_vectors, found_vectors, tie_vectors, generated_vectors}) {
+  for (const auto source : {paper_vectors, reported_vectors, found_vectors, tie_vectors, generated_vectors, shape_vectors}) {
     for (Vector& v : source()) {
       // How tensors lie and what a law draws are no part of a golden case.
       v.c.placement = {};
