@@ -2,6 +2,7 @@
 // (golden/README.md).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,5 +66,11 @@ struct Outside {
 
 // A file's text, of its cases.
 [[nodiscard]] std::string golden_file(std::string_view name, const std::vector<std::string>& cases);
+
+// All of them, as they are committed; `progress` is called once a case.
+struct GoldenText {
+  std::string name, text;
+};
+Result<std::vector<GoldenText>> golden_files(const std::vector<Vector>& all, const std::function<void()>& progress = {});
 
 }  // namespace norma::properties
