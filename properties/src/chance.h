@@ -1,4 +1,4 @@
-// What generators draw from a random stream.
+// What generators draw from a random stream. No two draws are in one expression, unless it says which is first: compilers differ.
 #pragma once
 
 #include <rapidcheck.h>
@@ -17,6 +17,10 @@ const T& one_of(rc::Random& random, const std::vector<T>& values) {
   return values[random.next() % values.size()];
 }
 inline double uniform(rc::Random& random) { return static_cast<double>(random.next() >> 11) * 0x1p-53; }  // [0, 1)
-inline double bell(rc::Random& random) { return (uniform(random) + uniform(random) + uniform(random) + uniform(random) - 2) * 1.7320508; }
+inline double bell(rc::Random& random) {
+  double sum = 0;
+  for (int i = 0; i < 4; ++i) sum += uniform(random);
+  return (sum - 2) * 1.7320508;
+}
 
 }  // namespace norma::properties

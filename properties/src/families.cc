@@ -19,18 +19,24 @@ int quiet_exponent(Random& random, Format format) {
   return static_cast<int>(between(random, -most, most));
 }
 
+// Of either sign, far from the ends of the format.
+double moderate(Random& random, Format format) {
+  const int exponent = quiet_exponent(random, format);
+  const double size = std::ldexp(1 + uniform(random), exponent);
+  return one_in(random, 2) ? size : -size;
+}
+
 void ordinary(Random& random, Format format, std::vector<Bits>& to) {
   const double scale = std::ldexp(1.0, one_in(random, 2) ? 0 : quiet_exponent(random, format));
   for (Bits& x : to) x = nearest_bits(format, bell(random) * scale);
 }
 void large_mean(Random& random, Format format, std::vector<Bits>& to) {
-  const double mean = std::ldexp(1 + uniform(random), quiet_exponent(random, format)) * (one_in(random, 2) ? 1 : -1);
+  const double mean = moderate(random, format);
   const double spread = std::ldexp(mean, -static_cast<int>(between(random, 0, info(format).precision - 2)));
   for (Bits& x : to) x = nearest_bits(format, mean + spread * bell(random));
 }
 void flat(Random& random, Format format, std::vector<Bits>& to) {
-  const double value = std::ldexp(1 + uniform(random), quiet_exponent(random, format)) * (one_in(random, 2) ? 1 : -1);
-  std::fill(to.begin(), to.end(), nearest_bits(format, value));
+  std::fill(to.begin(), to.end(), nearest_bits(format, moderate(random, format)));
 }
 void nearly_flat(Random& random, Format format, std::vector<Bits>& to) {
   flat(random, format, to);
@@ -52,8 +58,10 @@ void subnormal(Random& random, Format format, std::vector<Bits>& to) {
   for (Bits& x : to) x = with_sign(random, format, magnitude(random, 0, binade(format) - 1));
 }
 void near_overflow(Random& random, Format format, std::vector<Bits>& to) {  // of x²
-  const int e = info(format).max_exponent() / 2;
-  for (Bits& x : to) x = nearest_bits(format, std::ldexp(bell(random), e + static_cast<int>(between(random, -2, 4))));
+  for (Bits& x : to) {
+    const int e = info(format).max_exponent() / 2 + static_cast<int>(between(random, -2, 4));
+    x = nearest_bits(format, std::ldexp(bell(random), e));
+  }
 }
 void largest(Random& random, Format format, std::vector<Bits>& to) {
   const Bits most = info(format).max_finite();
@@ -70,7 +78,10 @@ void small_integers(Random& random, Format format, std::vector<Bits>& to) {
   for (Bits& x : to) x = nearest_bits(format, static_cast<double>(between(random, -3, 3)));
 }
 void powers_of_two(Random& random, Format format, std::vector<Bits>& to) {
-  for (Bits& x : to) x = nearest_bits(format, std::ldexp(one_in(random, 2) ? 1 : -1, static_cast<int>(between(random, -2, 2))));
+  for (Bits& x : to) {
+    const int e = static_cast<int>(between(random, -2, 2));
+    x = nearest_bits(format, std::ldexp(one_in(random, 2) ? 1 : -1, e));
+  }
 }
 void ramp(Random& random, Format format, std::vector<Bits>& to) {  // what is counted twice, or not at all, shows
   const double start = static_cast<double>(between(random, -8, 8));

@@ -29,6 +29,7 @@ bool has_line(const Case& c) {
 // Its numbers, from the first again where they run out, in another call.
 Case elsewhere(const Case& c, rc::Random& random) {
   const auto often = [&] { return one_in(random, 2); };
+  const std::uint64_t seed = random.next();
   Case to = generate({.ops = {c.spec.op},
                       .formats = {c.format},
                       .finite = often(),
@@ -39,7 +40,7 @@ Case elsewhere(const Case& c, rc::Random& random) {
                       .mixed = one_in(random, 4),
                       .placements = often(),
                       .epsilon_zero = true},
-                     random.next(), 0)
+                     seed, 0)
                 .value();
   for (std::int64_t i = 0; i < to.elements(); ++i) set_bits(*to.inputs[Role::x], i, bits_at(c.x(), i % c.elements()));
   return to;
@@ -104,9 +105,11 @@ void scribble(rc::Random& random, std::span<std::byte> bytes) {
       case 2:  // a little more or less
         *at = static_cast<std::byte>(std::to_integer<std::int64_t>(*at) + between(random, -4, 4));
         break;
-      case 3:
-        std::fill_n(at, width(), one_in(random, 2) ? std::byte{0} : std::byte{0xff});
+      case 3: {
+        const std::byte filler = one_in(random, 2) ? std::byte{0} : std::byte{0xff};
+        std::fill_n(at, width(), filler);
         break;
+      }
       default: {  // what is elsewhere
         const auto from = place();
         std::copy_n(from, std::min(width(), bytes.end() - from), at);

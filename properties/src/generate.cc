@@ -75,7 +75,8 @@ std::int64_t extent(Random& random, std::int64_t low, std::int64_t high) {
   if (one_in(random, 2)) return between(random, low, std::min(high, low + 8));
   if (one_in(random, 2)) return between(random, low, high);
   const int top = static_cast<int>(std::floor(std::log2(static_cast<double>(high))));
-  return std::clamp((std::int64_t{1} << between(random, 0, top)) + between(random, -1, 1), low, high);
+  const std::int64_t power = std::int64_t{1} << between(random, 0, top);
+  return std::clamp(power + between(random, -1, 1), low, high);
 }
 
 // One extent like those of real layers, or five of them.

@@ -26,6 +26,16 @@ inline Status by_reference(const Spec& spec, const ByRole<ConstView>& inputs, co
   return compute(spec, with_running(inputs, outputs), outputs);
 }
 
+inline std::unique_ptr<Subject> started(const BuiltIn& subject) {
+  Limits limits;
+#if defined(__SANITIZE_ADDRESS__)
+  limits.memory = 0;
+#endif
+  Result<std::unique_ptr<Subject>> s = start(subject, limits);
+  EXPECT_TRUE(s.ok()) << s.status().message;
+  return std::move(*s);
+}
+
 using Normalize = std::function<Status(const Spec&, const ByRole<ConstView>&, const ByRole<View>&)>;
 inline std::unique_ptr<Subject> behind_wall(Normalize normalize, Limits limits = {}) {
   Result<std::unique_ptr<Subject>> subject = start(BuiltIn{"test", "", "", std::move(normalize)}, limits);

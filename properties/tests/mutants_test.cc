@@ -11,6 +11,7 @@
 #include <ostream>
 #include <set>
 
+#include "behind_wall.h"
 #include "direct.h"
 #include "norma/check.h"
 #include "scale.h"
@@ -20,16 +21,6 @@ namespace norma::properties {
 void PrintTo(const BuiltIn& subject, std::ostream* to) { *to << subject.name; }
 
 namespace {
-
-std::unique_ptr<Subject> started(const BuiltIn& subject) {
-  Limits limits;
-#if defined(__SANITIZE_ADDRESS__)
-  limits.memory = 0;
-#endif
-  Result<std::unique_ptr<Subject>> s = start(subject, limits);
-  EXPECT_TRUE(s.ok()) << s.status().message;
-  return std::move(*s);
-}
 
 // At twenty seeds in the long tier.
 TEST(Mutants, AreFoundByTheLawThatMeansThem) {

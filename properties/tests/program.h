@@ -43,13 +43,16 @@ class Program : public ::testing::Test {
 
   [[nodiscard]] fs::path at(const std::string& name) const { return folder_ / name; }
 
-  // Runs the program in the test's own folder, or in another one.
-  [[nodiscard]] Outcome norma(const std::string& arguments, const std::string& folder = ".") const {
+  // Runs a command in the test's own folder, or in another one.
+  [[nodiscard]] Outcome shell(const std::string& words, const std::string& folder = ".") const {
     const std::string to = at("").string();
-    const std::string command =
-        "cd " + to + " && cd " + folder + " && " NORMA_PROGRAM " " + arguments + " >" + to + ".out 2>" + to + ".err </dev/null";
+    const std::string command = "cd " + to + " && cd " + folder + " && " + words + " >" + to + ".out 2>" + to + ".err </dev/null";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(at(".out")), contents(at(".err"))};
+  }
+  // The program.
+  [[nodiscard]] Outcome norma(const std::string& arguments, const std::string& folder = ".") const {
+    return shell(NORMA_PROGRAM " " + arguments, folder);
   }
 
   // The program refused: exit status 2, nothing on standard output, and one line that contains the words.

@@ -819,29 +819,6 @@ TEST_F(Program, GoldenFilesTellAPlainLoopFromOthers) {
   }
 }
 
-// The ten lines of golden/README.md do what is said of them.
-TEST_F(Program, GoldenReadersRead) {
-  const std::string page = contents(NORMA_SOURCE "/golden/README.md");
-  const std::size_t start = page.find("```python\n") + 10, end = page.find("```", start);
-  const std::string mine =
-      "import numpy as np\n"
-      "def my_layer_norm(x, epsilon, axis):\n"
-      "    axes = tuple(range(axis % x.ndim, x.ndim))\n"
-      "    with np.errstate(all='ignore'):\n"
-      "        wide = x.astype(np.float64)\n"
-      "        off = wide - wide.mean(axes, keepdims=True) if x.size else wide\n"
-      "        return (off / np.sqrt((off * off).mean(axes, keepdims=True) + epsilon)).astype(x.dtype) if x.size else x\n";
-  const std::string reader = mine + page.substr(start, end - start);
-  ASSERT_TRUE(write_file(at("reader.py"), std::as_bytes(std::span(reader))).ok());
-  const std::string run =
-      "cd " + at("").string() + " && " NORMA_PYTHON " reader.py " NORMA_SOURCE "/golden/vectors_v1/layer_norm_f32.json >.out 2>&1";
-  ASSERT_EQ(std::system(run.c_str()), 0) << contents(at(".out"));
-  int compared = 0, outside = -1;
-  ASSERT_EQ(std::sscanf(contents(at(".out")).c_str(), "%d compared, %d outside", &compared, &outside), 2) << contents(at(".out"));
-  EXPECT_GT(compared, 50);
-  EXPECT_EQ(outside, 0);
-}
-
 TEST_F(Program, ListsWhatThereIs) {
   for (const std::string what : {"ops", "formats", "settings", "targets"}) {
     EXPECT_EQ(norma("list " + what).status, 0) << what;

@@ -2,6 +2,8 @@
 // (golden/README.md).
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,7 +69,22 @@ void add_to(TensorFile& file, const GoldenCase& g);
 [[nodiscard]] std::string tensor_name(std::string_view id, std::string_view kind, Role role);
 Result<std::vector<GoldenCase>> golden_cases(const TensorFile& file);
 
+// Whether a value is in its interval: a NaN where there is none but NaN, and a zero of either sign is one number.
+[[nodiscard]] bool inside(Format format, Bits got, Bits low, Bits high);
+// An output held against what is right: how many of its elements are correctly rounded, and the first one outside of its interval.
+struct Comparison {
+  std::int64_t right = 0;
+  std::optional<std::int64_t> outside;
+};
+[[nodiscard]] Comparison compare(const Tensor& got, const Tensor& right, const Tensor& low, const Tensor& high);
+
 // A file's text, of its cases.
 [[nodiscard]] std::string golden_file(std::string_view name, const std::vector<std::string>& cases);
+
+// All of them, as they are committed; `progress` is called once a case.
+struct GoldenText {
+  std::string name, text;
+};
+Result<std::vector<GoldenText>> golden_files(const std::vector<Vector>& all, const std::function<void()>& progress = {});
 
 }  // namespace norma::properties

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -32,27 +32,10 @@ using properties::Reply;
 
 constexpr const char* default_folder = "golden/vectors_v1";
 
-// What was written, or is to be.
-struct File {
-  std::string name, text;
-};
-
-Result<std::vector<File>> made() {
-  std::vector<properties::Vector> all = properties::vectors();
+Result<std::vector<properties::GoldenText>> made() {
+  const std::vector<properties::Vector> all = properties::vectors();
   Progress progress("computing", static_cast<std::int64_t>(all.size()));
-  std::vector<File> files;
-  std::vector<std::string> cases;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    progress.advance(1);
-    Result<std::string> text = properties::to_golden(all[i].c, all[i].comment);
-    if (!text.ok()) return Status{text.status().code, fmt::format("{}: {}", properties::to_line(all[i].c), text.status().message)};
-    cases.push_back(std::move(*text));
-    const std::string name = properties::file_of(all[i].c);
-    if (i + 1 < all.size() && properties::file_of(all[i + 1].c) == name) continue;
-    files.push_back({name, properties::golden_file(name, cases)});
-    cases.clear();
-  }
-  return files;
+  return properties::golden_files(all, [&] { progress.advance(1); });
 }
 
 int write(const std::string& folder) {
@@ -61,10 +44,10 @@ int write(const std::string& folder) {
   if (!fs::is_directory(folder, error))
     return fail({Code::io_error, fmt::format("--dir: {} is no folder, and cannot be made one", printable(folder))});
   if (Status status = may_write_file(fs::path(folder) / "x.json"); !status.ok()) return fail(status);
-  const Result<std::vector<File>> files = made();
+  const Result<std::vector<properties::GoldenText>> files = made();
   if (!files.ok()) return fail(files.status());
   std::size_t bytes = 0;
-  for (const File& file : *files) {
+  for (const properties::GoldenText& file : *files) {
     const fs::path path = fs::path(folder) / (file.name + ".json");
     bytes += file.text.size();
     // What is the same stays as it is.

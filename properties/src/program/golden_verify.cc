@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,37 +23,10 @@ using properties::Case;
 using properties::GoldenCase;
 using properties::Reply;
 
-// Whether a value is in its interval: a NaN where there is none but NaN, and a zero of either sign is one number.
-bool inside(Format format, Bits got, Bits low, Bits high) {
-  const double v = properties::value_of(format, got), least = properties::value_of(format, low), most = properties::value_of(format, high);
-  return std::isnan(v) ? std::isnan(least) : least <= v && v <= most;
-}
-
-// An output with what is right and how far it may be from that.
-struct Compared {
-  const Tensor &got, &right, &low, &high;
-};
-
-// Elements of an output that are correctly rounded, and the first one that is outside of its interval.
-struct Difference {
-  std::int64_t right = 0;
-  std::optional<std::int64_t> first;
-};
-Difference difference(const Compared& c) {
-  Difference d;
-  const Format format = c.right.format;
-  for (std::int64_t i = 0; i < properties::size_of(c.right); ++i) {
-    const Bits got = properties::bits_at(c.got, i), right = properties::bits_at(c.right, i);
-    d.right += inside(format, got, right, right);
-    if (!d.first && !inside(format, got, properties::bits_at(c.low, i), properties::bits_at(c.high, i))) d.first = i;
-  }
-  return d;
-}
-std::string describe(const Compared& c, std::string_view role, std::int64_t i) {
-  const Format format = c.right.format;
-  const Bits got = properties::bits_at(c.got, i);
-  return fmt::format("{}[{}] is {} ({}), expected {} to {}", role, i, to_shortest(format, got), to_hex(format, got),
-                     to_shortest(format, properties::bits_at(c.low, i)), to_shortest(format, properties::bits_at(c.high, i)));
+std::string describe(std::string_view role, std::int64_t i, const Tensor& got, const Tensor& low, const Tensor& high) {
+  const auto shortest = [&](const Tensor& t) { return to_shortest(t.format, properties::bits_at(t, i)); };
+  return fmt::format("{}[{}] is {} ({}), expected {} to {}", role, i, shortest(got), to_hex(got.format, properties::bits_at(got, i)),
+                     shortest(low), shortest(high));
 }
 
 // Of the cases of an op and format.
@@ -114,11 +86,10 @@ void put(const GoldenCase& g, properties::Watched& subject, Score& score) {
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
     if (!reply.outputs[role] || !g.right[role]) continue;
-    const Compared compared{*reply.outputs[role], *g.right[role], *g.low[role], *g.high[role]};
-    const Difference d = difference(compared);
+    const properties::Comparison compared = properties::compare(*reply.outputs[role], *g.right[role], *g.low[role], *g.high[role]);
     score.elements += properties::size_of(*g.right[role]);
-    score.right += d.right;
-    if (d.first && what.empty()) what = describe(compared, name(role), *d.first);
+    score.right += compared.right;
+    if (compared.outside && what.empty()) what = describe(name(role), *compared.outside, *reply.outputs[role], *g.low[role], *g.high[role]);
   }
   if (!what.empty()) score.leave(g, what);
 }
@@ -262,10 +233,9 @@ class Outputs {
     const Result<Tensor> low = expected_tensor(e, "lo"), high = expected_tensor(e, "hi");
     if (!low.ok()) return low.status();
     if (!high.ok()) return high.status();
-    const Compared compared{got, *right, *low, *high};
-    const Difference d = difference(compared);
-    score.right += d.right;
-    if (d.first && outside_.insert(e.of).second) score.leave(*e.of, describe(compared, name(e.role), *d.first));
+    const properties::Comparison c = properties::compare(got, *right, *low, *high);
+    score.right += c.right;
+    if (c.outside && outside_.insert(e.of).second) score.leave(*e.of, describe(name(e.role), *c.outside, got, *low, *high));
     return {};
   }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -243,6 +244,21 @@ Result<GoldenCase> parse_golden(std::string_view json) {
   } catch (const nlohmann::json::exception& error) {
     return Status{Code::bad_file, error.what()};
   }
+}
+
+bool inside(Format format, Bits got, Bits low, Bits high) {
+  const double v = value_of(format, got), least = value_of(format, low), most = value_of(format, high);
+  return std::isnan(v) ? std::isnan(least) : least <= v && v <= most;
+}
+
+Comparison compare(const Tensor& got, const Tensor& right, const Tensor& low, const Tensor& high) {
+  Comparison c;
+  for (std::int64_t i = 0; i < size_of(right); ++i) {
+    const Bits bits = bits_at(got, i), exact = bits_at(right, i);
+    c.right += inside(right.format, bits, exact, exact);
+    if (!c.outside && !inside(right.format, bits, bits_at(low, i), bits_at(high, i))) c.outside = i;
+  }
+  return c;
 }
 
 std::string golden_file(std::string_view name, const std::vector<std::string>& cases) {

@@ -1,7 +1,6 @@
 // What others got wrong, by their public reports: the inputs, and the right outputs. What shows in no value (strides, aliases, races, the
 // batch beside a row) is a law of norma check instead.
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "sources.h"
@@ -12,11 +11,6 @@ namespace {
 using Values = std::vector<double>;
 
 Values filled(std::size_t n, double value) { return Values(n, value); }
-Values made(std::size_t n, const std::function<double(double)>& of) {
-  Values all(n);
-  for (std::size_t i = 0; i < n; ++i) all[i] = of(static_cast<double>(i));
-  return all;
-}
 Values but_last(std::size_t n, double value, double last) {
   Values all(n, value);
   all.back() = last;
@@ -114,16 +108,20 @@ std::vector<Vector> reported_vectors() {
                                                                                             .running(filled(4, 0), filled(4, 1), 0.5));
   add("NB058 torch/nn#1271: a batch of one value", Written{training, f32, {1, 1}, {3}}.with(Role::beta, {0.5}));
   add("NB059 pytorch/pytorch#12013: an empty batch", {training, f32, {0, 5, 9}, {}});
+  add("NB059 pytorch/pytorch#12013: an empty batch leaves the running statistics as they are",
+      Written{training, f32, {0, 2, 9}, {}}.running({0.5, -1}, {2, 3}, 0.1));
   add("NB064 ROCm/aiter#5044: 769 elements, in blocks",
       Written{rms, f16, {2, 769}, made(1538, step_of)}.with(Role::gamma, made(769, [](double i) { return 1 + std::fmod(i, 5) / 8; })));
   add("NB065 ggml-org/llama.cpp#26708: 33 ones", row(rms, f32, filled(33, 1)));
   add("NB066 ROCm/rocm-libraries#9030: 1030 elements, in blocks of 4", row(training, f32, made(1030, step_of)));
   for (const std::int64_t n : {257, 384, 512}) {
     for (const Format f : {f16, bf16}) {
-      add("NB067 lablup/mlxcel#1033: rows of 257 to 512", {rms, f, {2, n}, made(static_cast<std::size_t>(2 * n), step_of), 1e-6});
+      add("NB067 lablup/mlxcel#1033: rows of 257 to 512", {rms, f, {2, n}, made(2 * n, step_of), 1e-6});
     }
   }
   add("NB068 vllm-project/vllm#44692: a loop of three rounds", row(rms, bf16, made(3072, step_of), 1e-6));
+  add("NB070 pytorch/pytorch#181555: an offset beyond what the index holds, here 15 bits",
+      {ln, f16, {33, 1024}, made(33 * 1024, [](double i) { return std::fmod(i * 7, 1021) / 64; })});
   for (const int axis : {-1, 1}) {
     Written w{ln, f32, {2, 3}, {1, 2, 4, 8, 16, 64}};
     w.c.spec.axis = axis;

@@ -1,6 +1,8 @@
 // Where golden cases come from.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "norma/vectors.h"
@@ -15,6 +17,10 @@ std::vector<Vector> reported_vectors();   // public reports of others' faults
 std::vector<Vector> found_vectors();      // counterexamples of the subjects that come with the program (docs/field_report.md)
 std::vector<Vector> tie_vectors();        // near and exact ties, found by looking for them
 std::vector<Vector> generated_vectors();  // every family of numbers, and every size at which kernels change
+std::vector<Vector> shape_vectors();      // shapes that none of these has
+
+// So many numbers, each made of its place.
+std::vector<double> made(std::int64_t n, const std::function<double(double i)>& of);
 
 // What a person writes down: x and parameters as the nearest numbers of a format.
 struct Written {

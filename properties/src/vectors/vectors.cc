@@ -51,7 +51,7 @@ std::string id_of(const Case& c) {
 
 std::vector<Vector> vectors() {
   std::map<std::pair<Op, Format>, std::vector<Vector>> files;
-  for (const auto source : {paper_vectors, reported_vectors, found_vectors, tie_vectors, generated_vectors}) {
+  for (const auto source : {paper_vectors, reported_vectors, found_vectors, tie_vectors, generated_vectors, shape_vectors}) {
     for (Vector& v : source()) {
       // How tensors lie and what a law draws are no part of a golden case.
       v.c.placement = {};
@@ -63,6 +63,22 @@ std::vector<Vector> vectors() {
   std::vector<Vector> all;
   for (auto& [key, file] : files) std::move(file.begin(), file.end(), std::back_inserter(all));
   return all;
+}
+
+Result<std::vector<GoldenText>> golden_files(const std::vector<Vector>& all, const std::function<void()>& progress) {
+  std::vector<GoldenText> files;
+  std::vector<std::string> cases;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (progress) progress();
+    Result<std::string> text = to_golden(all[i].c, all[i].comment);
+    if (!text.ok()) return Status{text.status().code, to_line(all[i].c) + ": " + text.status().message};
+    cases.push_back(std::move(*text));
+    const std::string name = file_of(all[i].c);
+    if (i + 1 < all.size() && file_of(all[i + 1].c) == name) continue;
+    files.push_back({name, golden_file(name, cases)});
+    cases.clear();
+  }
+  return files;
 }
 
 }  // namespace norma::properties

@@ -14,6 +14,12 @@ Tensor tensor(Role role, Format format, Shape shape, const std::vector<double>& 
 
 }  // namespace
 
+std::vector<double> made(std::int64_t n, const std::function<double(double i)>& of) {
+  std::vector<double> all(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = of(static_cast<double>(i));
+  return all;
+}
+
 Written::Written(Op op, Format format, Shape shape, const std::vector<double>& x, double epsilon) {
   c.spec.op = op;
   c.spec.epsilon = epsilon;
