@@ -347,12 +347,14 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
   finish(Role::y, [&](std::size_t i, std::size_t g, const Element& e) { return of_y(constants[g], i, e); });
   finish(Role::mean, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_mean(constants[g], e.exact); });
   finish(Role::rstd, [&](std::size_t, std::size_t g, const Element& e) { return bounds.of_rstd(constants[g], e.exact); });
-  // The running statistics by the errors of what they take in.
+  // The running statistics by the errors of what they take in; an empty batch is nothing to take in.
   finish(Role::running_mean, [&](std::size_t i, std::size_t g, const Element&) {
+    if (groups[g].n == 0) return 0.0;
     const double old = std::fabs(value_at(*c.inputs[Role::running_mean], static_cast<std::int64_t>(i)));
     return bounds.of_update(constants[g].of_mean, old + std::fabs(groups[g].mean));
   });
   finish(Role::running_variance, [&](std::size_t i, std::size_t g, const Element&) {
+    if (groups[g].n == 0) return 0.0;
     const double old = std::fabs(value_at(*c.inputs[Role::running_variance], static_cast<std::int64_t>(i)));
     const double n = groups[g].n;
     const double factor = n > 1 ? n / (n - 1) : 1;

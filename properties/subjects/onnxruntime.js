@@ -108,6 +108,7 @@ function check(call, tensors, kind) {
     }
   }
   if (tensors.x.dtype === 'F64' && Math.fround(call.epsilon) !== call.epsilon) throw new Unsupported('epsilon is a float32');
+  if (tensors.running_mean?.dtype === 'F64' && Math.fround(call.momentum) !== call.momentum) throw new Unsupported('momentum is a float32');
   if (call.op === 'instance_norm' && tensors.x.shape.length < 3) throw new Unsupported('at least three axes');
   if (call.op !== 'layer_norm' && call.op !== 'rms_norm' && call.axis !== 1) throw new Unsupported('channels are axis 1');
 }

@@ -1,7 +1,9 @@
 // The subjects that come with the program, where their libraries are: a few laws that they keep, and one finding each.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
+#include <sstream>
 
 #include "program.h"
 
@@ -79,8 +81,8 @@ TEST_F(ShippedSubjects, SayHowToGetWhatIsMissing) {
 
 // The findings of docs/field_report.md: every command in it prints what is under it.
 class FieldReport : public ShippedSubjects, public ::testing::WithParamInterface<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Of, FieldReport, ::testing::Values("onednn", "pytorch", "onnxruntime", "numpy"),
-                         [](const auto& i) { return i.param; });
+const std::vector<std::string> reported{"onednn", "pytorch", "onnxruntime", "numpy"};
+INSTANTIATE_TEST_SUITE_P(Of, FieldReport, ::testing::ValuesIn(reported), [](const auto& i) { return i.param; });
 
 TEST_P(FieldReport, IsWhatIsPrinted) {
   if (const std::string get = missing(GetParam()); !get.empty()) GTEST_SKIP() << GetParam() << " is not available here: " << get;
@@ -97,6 +99,43 @@ TEST_P(FieldReport, IsWhatIsPrinted) {
     ++commands;
   }
   EXPECT_GT(commands, 0);
+}
+
+// So does its table of the golden files, whose columns are in the order of these subjects, and what it says of all of them.
+TEST_P(FieldReport, CountsTheGoldenFiles) {
+  if (const std::string get = missing(GetParam()); !get.empty()) GTEST_SKIP() << GetParam() << " is not available here: " << get;
+  if (contents("/proc/cpuinfo").find("avx512_bf16") == std::string::npos) {
+    GTEST_SKIP() << "these libraries compute otherwise on a processor without avx512_bf16, such as this one";
+  }
+  const Outcome o = norma("golden verify " + GetParam() + " --dir " NORMA_SOURCE "/golden/vectors_v1");
+  std::map<std::string, std::pair<int, int>> counts;  // outside and compared, by op
+  const std::regex file(R"((\w+)_(?:bf16|f16|f32|f64) +(\d+) +\d+ .* (\d+) +\d+ *)");
+  std::istringstream printed(o.out);
+  std::string last;
+  for (std::string line; std::getline(printed, line); last = line) {
+    std::smatch cells;
+    if (!std::regex_match(line, cells, file)) continue;
+    counts[cells[1]].first += std::stoi(cells[3]);
+    counts[cells[1]].second += std::stoi(cells[2]);
+  }
+  const auto column = static_cast<std::size_t>(std::find(reported.begin(), reported.end(), GetParam()) - reported.begin());
+  const std::regex row(R"(\| (\w+) \| (.+) \| (.+) \| (.+) \| (.+) \|)");
+  std::ifstream page(NORMA_SOURCE "/docs/field_report.md");
+  int rows = 0, commands = 0;
+  for (std::string line; std::getline(page, line);) {
+    std::smatch cells;
+    if (std::regex_match(line, cells, row) && counts.contains(cells[1])) {
+      const auto [outside, compared] = counts[cells[1]];
+      EXPECT_EQ(cells[2 + column], compared == 0 ? "none" : std::to_string(outside) + " of " + std::to_string(compared)) << line;
+      ++rows;
+    }
+    if (line != "norma golden verify " + GetParam()) continue;
+    ASSERT_TRUE(std::getline(page, line));
+    EXPECT_EQ(line, last);
+    ++commands;
+  }
+  EXPECT_EQ(rows, 6);
+  EXPECT_EQ(commands, 1);
 }
 
 // Its table counts every law there is: who adds one has to measure again (norma check NAME).

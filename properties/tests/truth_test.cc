@@ -169,6 +169,23 @@ TEST(Truth, OfEmptyGroups) {
   }
 }
 
+// Nothing is to be taken in, so that running statistics stay to the bit.
+TEST(Truth, OfRunningStatisticsOfAnEmptyBatch) {
+  const Case c = *parse_case(
+      "batch_norm_training f32 x=f32[0,2]: running_mean=f32[2]:3f000000,bf800000 running_variance=f32[2]:40000000,40400000 "
+      "want=running_mean,running_variance,y");
+  for (const Role role : {Role::running_mean, Role::running_variance}) {
+    for (const bool changed : {false, true}) {
+      ByRole<Tensor> got;
+      got[role] = *c.inputs[role];
+      if (changed) set_bits(*got[role], 1, bits_at(*got[role], 1) + 1);
+      const Result<Truth> truth = truth_of(c, {}, &got);
+      ASSERT_TRUE(truth.ok()) << truth.status().message;
+      EXPECT_EQ(within_bound((*truth->outputs[role])[1], Format::f32, bits_at(*got[role], 1)), !changed) << name(role);
+    }
+  }
+}
+
 // Computing in the format of x costs more of f16 than f32 does, and nothing of f32.
 TEST(Truth, ComputingInTheFormatOfX) {
   const Arithmetic in_x = *parse_arithmetic("compute=x");
