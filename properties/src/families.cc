@@ -84,7 +84,7 @@ void powers_of_two(Random& random, Format format, std::vector<Bits>& to) {
   }
 }
 void ramp(Random& random, Format format, std::vector<Bits>& to) {  // what is counted twice, or not at all, shows
-  const double start = static_cast<double>(between(random, -8, 8));
+  const auto start = static_cast<double>(between(random, -8, 8));
   constexpr std::size_t most = 8192;  // then again from the first: f16 ends at 65504
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = nearest_bits(format, start + static_cast<double>(i % most));
 }
