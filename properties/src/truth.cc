@@ -117,6 +117,12 @@ class Bounds {
   // The largest number whose double is one, and to spare.
   [[nodiscard]] double most() const { return std::ldexp(1.0, info(compute_).max_exponent() - 2); }
 
+  // Whether γ times what it is multiplied with leaves the range of the compute format, by whatever order of the factors.
+  [[nodiscard]] bool leaves_range(const Constants& k, double gain) const {
+    const double least = std::ldexp(1.0, info(compute_).min_exponent());
+    return gain * k.reach >= most() || (gain != 0 && gain < least * k.root);
+  }
+
   // The largest depth for which γ of all that is made of it exists.
   [[nodiscard]] double deepest() const { return std::floor((by_welford() ? 0.25 : 1.0) * (1 - 16 * u_) / u_sum_) - 16; }
 
@@ -327,7 +333,7 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
       const std::size_t g = per_element ? static_cast<std::size_t>(m.group[i]) : i;
       // Somebody may multiply γ by 1/root first, or by μ/root. Who rounds correctly has no range to leave.
       const double gain = role == Role::y ? std::fabs(parameter(Role::gamma, i, 1)) : 0;
-      e.range = !exact && g < constants.size() && (constants[g].range || gain * constants[g].reach >= bounds.most());
+      e.range = !exact && g < constants.size() && (constants[g].range || bounds.leaves_range(constants[g], gain));
       const double computed = exact ? 0 : bound(i, g, e);
       e.bound = exact ? e.ulp / 2 : with_last_rounding(e, room[role]->format, computed);
     }

@@ -902,7 +902,7 @@ TEST_F(Program, RefusesInOneLineThatSaysWhatWhereAndWhatWasExpected) {
   expect_refusal("explain 1 2 3 --shape 2,2", {"--shape 2,2", "3 numbers"});
   expect_refusal("explain 1 2 3 --gamma 1,2", {"--gamma", "expected 1 or 3"});
   expect_refusal("explain 1 2 --format f31", {"f31"});
-  expect_refusal("list oops", {"did you mean ops? (expected ops, formats, settings, targets, laws, subjects, mutants)"});
+  expect_refusal("list oops", {"did you mean ops? (expected ops, formats, settings, targets, laws, subjects, mutants, flags)"});
 }
 
 TEST_F(Program, TheFirstOfTheWorstIsTheFirstElement) {

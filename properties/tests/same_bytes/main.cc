@@ -21,7 +21,7 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int compare(const std::string& folder) {
+int compare_with(const std::string& folder) {
   const Result<std::vector<GoldenText>> files = golden_files(vectors());
   if (!files.ok()) return std::printf("%s\n", files.status().message.c_str()), 1;
   for (const GoldenText& file : *files) {
@@ -40,7 +40,7 @@ int compare(const std::string& folder) {
 }  // namespace norma::properties
 
 int main(int count, char** arguments) {
-  if (count == 2) return norma::properties::compare(arguments[1]);
+  if (count == 2) return norma::properties::compare_with(arguments[1]);
   std::fprintf(stderr, "usage: same_bytes FOLDER\n");
   return 2;
 }
