@@ -90,13 +90,17 @@ Result<GoldenFile> read_golden(const std::string& path) {
   return read;
 }
 
+Status make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (fs::is_directory(path, error)) return {};
+  return {Code::io_error, printable(path.string()) + " is no folder, and cannot be made one"};
+}
+
 namespace {
 
 int write(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder, error))
-    return fail({Code::io_error, fmt::format("--dir: {} is no folder, and cannot be made one", printable(folder))});
+  if (Status status = make_folder(folder); !status.ok()) return fail({status.code, "--dir: " + status.message});
   if (Status status = may_write_file(fs::path(folder) / "x.json"); !status.ok()) return fail(status);
   const Result<std::vector<File>> files = made();
   if (!files.ok()) return fail(files.status());
@@ -325,6 +329,10 @@ void add_golden(CLI::App& app, Command& chosen) {
   add_time(*command, *seconds);
   command = add("show", "Explains a case", [=] { return show(*subject, *folder); });
   command->add_option("ID", *subject, "as in the files")->required();
+  const auto format = std::make_shared<std::string>(), out = std::make_shared<std::string>();
+  command = add("export", "Writes them in a form that others read", [=] { return export_golden(*folder, *format, *out); });
+  command->add_option("--format", *format, "safetensors, npz, or onnx: folders as ONNX's backend tests")->required()->type_name("FORMAT");
+  command->add_option("--out", *out, "a folder, made if it is not there")->required()->type_name("DIR");
 }
 
 }  // namespace norma::program

@@ -20,4 +20,10 @@ struct GoldenFile {
 };
 Result<GoldenFile> read_golden(const std::string& path);
 
+// Makes a folder, if it is none yet.
+Status make_folder(const std::filesystem::path& path);
+
+// norma golden export: the files of a folder in a form that others read, into another folder.
+int export_golden(const std::string& folder, const std::string& format, const std::string& out);
+
 }  // namespace norma::program
