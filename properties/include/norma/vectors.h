@@ -53,9 +53,9 @@ struct GoldenCase {
 // Every key is there and no other, every tensor has as many digits as its shape wants.
 Result<GoldenCase> parse_golden(std::string_view json);
 
-// A case as one of ONNX's backend tests, a folder: model.onnx, of one node, and in test_data_set_0 its tensors input_K.pb, output_K.pb, and,
-// beside what there is elsewhere, low_K.pb and high_K.pb. ONNX's epsilon and momentum are float32, and where x is f16 or bf16 some of its
-// definitions round x̂; the outputs are those of the case that this makes. The same bytes everywhere.
+// A case as one of ONNX's backend tests, a folder: model.onnx, of one node, and in test_data_set_0 its tensors input_K.pb, output_K.pb,
+// and, beside what there is elsewhere, low_K.pb and high_K.pb. ONNX's epsilon and momentum are float32, and where x is f16 or bf16 some of
+// its definitions round x̂: the outputs are those of the case that this makes. The same bytes everywhere.
 struct OnnxTest {
   struct File {
     std::string path;  // in the folder
