@@ -29,13 +29,13 @@ Status not_regular(mode_t mode) {
   return io_error((S_ISDIR(mode) ? std::string("is a directory") : std::string("is no regular file")) + ": expected a regular file");
 }
 
-Status write_all(int fd, Bytes bytes) {
+Status write_all(int fd, Bytes bytes, Sync sync) {
   while (!bytes.empty()) {
     const ssize_t put = persist([&] { return ::write(fd, bytes.data(), std::min(bytes.size(), most_at_once)); });
     if (put < 0) return io_error("cannot be written: " + reason(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
-  if (persist([&] { return ::fsync(fd); }) != 0) return io_error("cannot be written: " + reason(errno));
+  if (sync == Sync::yes && persist([&] { return ::fsync(fd); }) != 0) return io_error("cannot be written: " + reason(errno));
   return {};
 }
 
@@ -129,7 +129,7 @@ Status may_replace_file(const std::filesystem::path& path) {
   return {};
 }
 
-Status replace_file(const std::filesystem::path& path, Bytes bytes) {
+Status replace_file(const std::filesystem::path& path, Bytes bytes, Sync sync) {
   const Result<Target> found = find_target(path);
   if (!found.ok()) return found.status();
   const std::filesystem::path& target = found->path;
@@ -147,7 +147,7 @@ Status replace_file(const std::filesystem::path& path, Bytes bytes) {
   if (fd < 0) temporary = create_beside(target, create);
   if (!temporary.ok()) return temporary.status();
   const Descriptor descriptor(fd);
-  Status status = write_all(fd, bytes);
+  Status status = write_all(fd, bytes, sync);
   if (status.ok() && exists && ::fchmod(fd, old.st_mode & 07777) != 0) {
     status = io_error("cannot be given the permissions of the file it replaces: " + reason(errno));
   }

@@ -45,8 +45,8 @@ Status visit_npz(const OpenFile& file, const TensorVisitor& visitor);
 // The first bytes of the file, at most as many as `to` has; the source stays where it is.
 Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to);
 
-// Puts the bytes where the path points, all of them or none: a temporary file beside it, synced, renamed.
-Status replace_file(const std::filesystem::path& path, Bytes bytes);
+// Puts the bytes where the path points, all of them or none: a temporary file beside it, synced if that is wanted, renamed.
+Status replace_file(const std::filesystem::path& path, Bytes bytes, Sync sync = Sync::yes);
 // Whether it would get as far as that temporary file.
 Status may_replace_file(const std::filesystem::path& path);
 

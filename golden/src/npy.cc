@@ -260,8 +260,12 @@ void append_npy(Buffer& to, std::string_view descr, const Shape& shape, Bytes da
   append(to, data);
 }
 
-Status append_npy(Buffer& to, const Tensor& tensor) {
+Status append_npy(Buffer& to, const Tensor& tensor, Foreign foreign) {
   const FormatInfo& format = info(tensor.format);
+  if (format.npy.empty() && foreign == Foreign::as_bits) {
+    append_npy(to, format.bytes() == 1 ? "|u1" : "<u" + std::to_string(format.bytes()), tensor.shape, tensor.data);
+    return {};
+  }
   if (format.npy.empty()) {
     return bad_tensor("tensor " + quote(tensor.name) + " is " + std::string(format.name) + ", which numpy does not have: expected " +
                       format_names(true) + ", or a .safetensors file");
@@ -303,7 +307,7 @@ Result<Buffer> serialize_npy(const TensorFile& file) {
                       count(file.metadata.size(), "metadata value"));
   }
   Buffer bytes;
-  if (Status s = append_npy(bytes, file.tensors.front()); !s.ok()) return s;
+  if (Status s = append_npy(bytes, file.tensors.front(), Foreign::refused); !s.ok()) return s;
   return bytes;
 }
 

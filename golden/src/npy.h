@@ -29,7 +29,7 @@ Status skip_npy_data(Source& source, const NpyHeader& header);
 
 // The bytes numpy.save writes.
 void append_npy(Buffer& to, std::string_view descr, const Shape& shape, Bytes data);
-// A tensor, if numpy has its format.
-Status append_npy(Buffer& to, const Tensor& tensor);
+// A tensor, if numpy has its format, or its bits will do.
+Status append_npy(Buffer& to, const Tensor& tensor, Foreign foreign);
 
 }  // namespace norma::files

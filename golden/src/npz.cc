@@ -307,7 +307,7 @@ Result<TensorFile> parse_npz(std::span<const std::byte> bytes) {
   return file;
 }
 
-Result<Buffer> serialize_npz(const TensorFile& file) {
+Result<Buffer> serialize_npz(const TensorFile& file, Foreign foreign) {
   if (Status s = check_writable(file); !s.ok()) return s;
   Buffer bytes;
   ZipWriter zip(bytes);
@@ -319,7 +319,7 @@ Result<Buffer> serialize_npz(const TensorFile& file) {
                         " is metadata in a .npz file: expected it as metadata, or with an axis");
     }
     Buffer member;
-    if (Status s = append_npy(member, tensor); !s.ok()) return s;
+    if (Status s = append_npy(member, tensor, foreign); !s.ok()) return s;
     if (Status s = zip.add(tensor.name, member); !s.ok()) return s;
   }
   for (const auto& [key, value] : file.metadata) {
@@ -330,5 +330,7 @@ Result<Buffer> serialize_npz(const TensorFile& file) {
   zip.finish();
   return bytes;
 }
+
+Result<Buffer> serialize_npz(const TensorFile& file) { return serialize_npz(file, Foreign::refused); }
 
 }  // namespace norma

@@ -131,8 +131,8 @@ Status write_tensor_file(const std::filesystem::path& path, const TensorFile& fi
   return guarded(path, "writing it", [&] { return write(path, file); });
 }
 
-Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  return guarded(path, "writing it", [&] { return files::replace_file(path, bytes); });
+Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes, Sync sync) {
+  return guarded(path, "writing it", [&] { return files::replace_file(path, bytes, sync); });
 }
 
 Status may_write_file(const std::filesystem::path& path) {

@@ -140,6 +140,19 @@ TEST(Numpy, OurBytesAreNumpys) {
   }
 }
 
+TEST(Numpy, WhatItHasNotIsBitsIfThatIsWanted) {
+  const TensorFile file{
+      {{"h", Format::bf16, {2}, buffer("abcd")}, {"e", Format::f8_e4m3, {1}, buffer("e")}, {"x", Format::f16, {1}, buffer("xy")}}, {}, {}};
+  const Result<std::vector<std::byte>> bits = serialize_npz(file, Foreign::as_bits);
+  ASSERT_TRUE(bits.ok()) << bits.status().message;
+  const TensorFile read = parsed(in_npz, chars(*bits));
+  EXPECT_EQ(read.unreadable, (std::map<std::string, std::string>{{"h", "<u2"}, {"e", "|u1"}}));
+  EXPECT_EQ(read.tensors, (std::vector<Tensor>{file.tensors[2]}));
+  // The data are at the end of a member.
+  EXPECT_NE(chars(*bits).find("\nabcdPK"), std::string::npos);
+  EXPECT_NE(chars(*bits).find("\nePK"), std::string::npos);
+}
+
 TEST(Numpy, KeywordsOfSavezAreMetadata) {
   const TensorFile file = parsed(in_npz, unhex(numpy_files::keywords_npz));
   EXPECT_EQ(file.metadata,

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "program.h"
@@ -136,6 +137,39 @@ TEST_P(FieldReport, CountsTheGoldenFiles) {
   }
   EXPECT_EQ(rows, 6);
   EXPECT_EQ(commands, 1);
+}
+
+// ONNX Runtime on its own kind of tests, made of the golden files: what is outside of its interval is in the report, and nothing else is.
+TEST_F(ShippedSubjects, RunOnnxFoldersAsTheFieldReportSays) {
+  if (const std::string get = missing("onnxruntime"); !get.empty()) GTEST_SKIP() << "onnxruntime is not available here: " << get;
+  const Outcome made = norma("golden export --format onnx --out tests --dir " NORMA_SOURCE "/golden/vectors_v1");
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::string run = "node " NORMA_SOURCE "/properties/tests/onnx_folders.js " + at("tests").string() + " >" + at("report").string();
+  ASSERT_EQ(std::system(run.c_str()), 0);
+  const nlohmann::json report = nlohmann::json::parse(contents(at("report")));
+
+  const std::string page = contents(NORMA_SOURCE "/docs/field_report.md");
+  const std::size_t start = page.find("\n## ONNX Runtime on ONNX's own kind of tests\n");
+  ASSERT_NE(start, std::string::npos);
+  const std::string section = page.substr(start, page.find("\n## ", start + 1) - start);
+  std::set<std::string> explained, outside;
+  const std::regex id(R"(`(\w+_[0-9a-f]{12})`)");
+  for (std::sregex_iterator i(section.begin(), section.end(), id), end; i != end; ++i) explained.insert((*i)[1]);
+  for (const auto& folder : report["outside"]) outside.insert(folder["id"]);
+  EXPECT_EQ(outside, explained) << report["outside"].dump(1);
+
+  const std::map<std::string, int> least{{"LayerNormalization", 150},
+                                         {"RMSNormalization", 100},
+                                         {"BatchNormalization", 500},
+                                         {"InstanceNormalization", 150},
+                                         {"GroupNormalization", 200}};
+  int folders = 0;
+  for (const auto& [op, counts] : report["ops"].items()) folders += counts["run"].get<int>();
+  for (const auto& [op, count] : least) EXPECT_GE(report["ops"][op]["inside"], count) << op;
+  EXPECT_NE(section.find(std::to_string(folders) + " folders"), std::string::npos) << report["ops"];
+  for (const auto& [reason, count] : report["unsupported"].items()) {
+    EXPECT_TRUE(reason.ends_with("in JavaScript") || reason.ends_with("no kernel for such tensors")) << reason;
+  }
 }
 
 // Its table counts every law there is: who adds one has to measure again (norma check NAME).

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -81,8 +82,10 @@ Status write_tensor_file(const std::filesystem::path& path, const TensorFile& fi
 
 // The bytes of a regular file, as long as it is when it is opened.
 Result<std::string> read_file(const std::filesystem::path& path);
-// As write_tensor_file, for any bytes and extension.
-Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+// As write_tensor_file, for any bytes and extension. Unless it is synced, a machine that stops may take it away again, though nothing else
+// does; each wait for the disk is milliseconds, of thousands of small files that are easily made anew nobody wants that.
+enum class Sync : std::uint8_t { yes, no };
+Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes, Sync sync = Sync::yes);
 // Whether write_file would get as far as a file without a name in the directory of `path`: to ask before long work. Changes nothing.
 Status may_write_file(const std::filesystem::path& path);
 
@@ -106,9 +109,12 @@ Result<TensorFile> parse_npy(std::span<const std::byte> bytes);
 Result<TensorFile> parse_npz(std::span<const std::byte> bytes);
 
 // What the formats cannot hold is refused with Code::bad_tensor: data that does not match its shape, names twice, text that is no UTF-8,
-// `unreadable` tensors (their data was not read), and in .npy and .npz bf16 and fp8, which numpy does not have.
+// `unreadable` tensors (their data was not read), and in .npy and .npz bf16 and fp8, which numpy does not have. A .npz may
+// have their bits instead, as unsigned integers, which nothing in it tells from numbers.
+enum class Foreign : std::uint8_t { refused, as_bits };
 Result<std::vector<std::byte>> serialize_safetensors(const TensorFile& file);
 Result<std::vector<std::byte>> serialize_npy(const TensorFile& file);  // the name of the tensor is not written
 Result<std::vector<std::byte>> serialize_npz(const TensorFile& file);
+Result<std::vector<std::byte>> serialize_npz(const TensorFile& file, Foreign foreign);
 
 }  // namespace norma

@@ -78,6 +78,19 @@ struct Comparison {
 };
 [[nodiscard]] Comparison compare(const Tensor& got, const Tensor& right, const Tensor& low, const Tensor& high);
 
+// A case as one of ONNX's backend tests, a folder: model.onnx, of one node, and in test_data_set_0 its tensors input_K.pb, output_K.pb,
+// and, beside what there is elsewhere, low_K.pb and high_K.pb. ONNX's epsilon and momentum are float32, and where x is f16 or bf16 some of
+// its definitions round x̂: the outputs are those of the case that this makes. The same bytes everywhere.
+struct OnnxTest {
+  struct File {
+    std::string path;  // in the folder
+    std::string bytes;
+  };
+  std::vector<File> files;    // the model is the last
+  std::string_view obstacle;  // why there are none: what ONNX cannot say
+};
+Result<OnnxTest> to_onnx(const GoldenCase& g);
+
 // A file's text, of its cases.
 [[nodiscard]] std::string golden_file(std::string_view name, const std::vector<std::string>& cases);
 

@@ -39,10 +39,7 @@ Result<std::vector<properties::GoldenText>> made() {
 }
 
 int write(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder, error))
-    return fail({Code::io_error, fmt::format("--dir: {} is no folder, and cannot be made one", printable(folder))});
+  if (Status status = make_folder(folder); !status.ok()) return fail({status.code, "--dir: " + status.message});
   if (Status status = may_write_file(fs::path(folder) / "x.json"); !status.ok()) return fail(status);
   const Result<std::vector<properties::GoldenText>> files = made();
   if (!files.ok()) return fail(files.status());
@@ -245,6 +242,11 @@ void add_golden(CLI::App& app, Command& chosen) {
   command = add("show", "Explains a case", [o] { return show(o->word, o->choice.folder); });
   add_dir(command);
   command->add_option("ID", o->word, "as in the files")->required();
+
+  command = add("export", "Writes them in a form that others read", [o] { return export_golden(o->choice.folder, o->word, o->out); });
+  add_dir(command);
+  command->add_option("--format", o->word, "safetensors, npz, or onnx: folders as ONNX's backend tests")->required()->type_name("FORMAT");
+  command->add_option("--out", o->out, "a folder, made if it is not there")->required()->type_name("DIR");
 }
 
 }  // namespace norma::program

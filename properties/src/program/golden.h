@@ -41,4 +41,10 @@ int write_large(const std::string& folder, std::uint64_t seed, const std::string
 // Where the manifests of a folder and its files differ; nowhere where there are no manifests.
 Result<std::vector<std::string>> manifest_faults(const std::string& folder, const std::vector<std::filesystem::path>& paths);
 
+// Makes a folder, if it is none yet.
+Status make_folder(const std::filesystem::path& path);
+
+// norma golden export: the files of a folder in a form that others read, into another folder.
+int export_golden(const std::string& folder, const std::string& format, const std::string& out);
+
 }  // namespace norma::program

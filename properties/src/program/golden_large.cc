@@ -74,10 +74,10 @@ int write_large(const std::string& folder, std::uint64_t seed, const std::string
   if (shares > cases) return fail({Code::bad_parameter, fmt::format("--shard {}: there are only {} cases", shard, cases)});
   const fs::path manifest_path =
       fs::path(folder) / (shares == 1 ? std::string(manifest_name) : fmt::format("{}.{}-of-{}", manifest_name, share, shares));
-  std::error_code error;
-  fs::create_directories(folder, error);
+  if (Status status = make_folder(folder); !status.ok()) return fail({status.code, "--out: " + status.message});
   if (Status status = may_write_file(manifest_path); !status.ok()) return fail(status);
   Manifest manifest;
+  std::error_code error;
   if (fs::exists(manifest_path, error)) {
     Result<Manifest> old = read_manifest(manifest_path);
     if (!old.ok()) return fail(old.status());

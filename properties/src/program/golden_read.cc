@@ -59,6 +59,13 @@ Result<GoldenFile> read_golden(const std::string& path) {
   return read;
 }
 
+Status make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (fs::is_directory(path, error)) return {};
+  return {Code::io_error, printable(path.string()) + " is no folder, and cannot be made one"};
+}
+
 Status GoldenChoice::check() const {
   if (const auto known = ops_of(ops); !known.ok()) return known.status();
   if (const auto known = formats_of(dtypes); !known.ok()) return known.status();

@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "golden.h"
+#include "norma/tensor_file.h"
+#include "program.h"
+#include "settings.h"
+
+namespace norma::program {
+namespace {
+
+namespace fs = std::filesystem;
+using properties::GoldenCase;
+
+struct NamedFile {
+  std::string name;  // layer_norm_f32
+  GoldenFile golden;
+};
+
+struct Written {
+  std::size_t files = 0, bytes = 0;
+};
+
+Status put(const fs::path& path, std::span<const std::byte> bytes, Written& written) {
+  ++written.files;
+  written.bytes += bytes.size();
+  return write_file(path, bytes, Sync::no);
+}
+
+template <class Serialize>
+int write_tensors(const std::vector<NamedFile>& files, const fs::path& out, const char* extension, Serialize serialize) {
+  Written written;
+  for (const NamedFile& file : files) {
+    const fs::path path = out / (file.name + extension);
+    TensorFile tensors;
+    for (const GoldenCase& g : file.golden.cases) properties::add_to(tensors, g);
+    const Result<std::vector<std::byte>> bytes = serialize(tensors);
+    if (!bytes.ok()) return fail({bytes.status().code, fmt::format("{}: {}", printable(path.string()), bytes.status().message)});
+    if (Status status = put(path, *bytes, written); !status.ok()) return fail(status);
+  }
+  fmt::print("{} files, {:.1f} MB in {}\n", written.files, static_cast<double>(written.bytes) / 1e6, printable(out.string()));
+  return holds;
+}
+
+int write_safetensors(const std::vector<NamedFile>& files, const fs::path& out) {
+  return write_tensors(files, out, ".safetensors", serialize_safetensors);
+}
+int write_npz(const std::vector<NamedFile>& files, const fs::path& out) {
+  return write_tensors(files, out, ".npz", [](const TensorFile& file) { return serialize_npz(file, Foreign::as_bits); });
+}
+
+int write_onnx(const std::vector<NamedFile>& files, const fs::path& out) {
+  std::int64_t cases = 0;
+  for (const NamedFile& file : files) cases += static_cast<std::int64_t>(file.golden.cases.size());
+  Progress progress("exporting", cases);
+  std::map<std::string_view, std::int64_t> skipped;
+  std::int64_t folders = 0;
+  Written written;
+  for (const NamedFile& file : files) {
+    for (const GoldenCase& g : file.golden.cases) {
+      progress.advance(1);
+      const Result<properties::OnnxTest> test = properties::to_onnx(g);
+      if (!test.ok()) return fail({test.status().code, fmt::format("{}: {}", quote(g.id), test.status().message)});
+      if (!test->obstacle.empty()) {
+        ++skipped[test->obstacle];
+        continue;
+      }
+      const fs::path folder = out / ("test_" + g.id);
+      for (const properties::OnnxTest::File& part : test->files) {
+        const fs::path path = folder / part.path;
+        if (Status status = make_folder(path.parent_path()); !status.ok()) return fail(status);
+        if (Status status = put(path, std::as_bytes(std::span(part.bytes)), written); !status.ok()) return fail(status);
+      }
+      ++folders;
+    }
+  }
+  progress.hide();
+  std::vector<std::pair<std::int64_t, std::string_view>> reasons;
+  for (const auto& [reason, count] : skipped) reasons.emplace_back(-count, reason);
+  std::sort(reasons.begin(), reasons.end());
+  if (folders == 0) {
+    return fail({Code::bad_parameter,
+                 fmt::format("nothing to export: ONNX can say none of the {} cases, most of them for {}", cases, reasons[0].second)});
+  }
+  fmt::print("{} folders, {:.1f} MB in {}\n", folders, static_cast<double>(written.bytes) / 1e6, printable(out.string()));
+  if (reasons.empty()) return holds;
+  fmt::print("{} cases that ONNX cannot say:\n", cases - folders);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [count, reason] : reasons) rows.push_back({std::to_string(-count), std::string(reason)});
+  print_table(rows, 2);
+  return holds;
+}
+
+struct Form {
+  std::string_view name;
+  int (*write)(const std::vector<NamedFile>& files, const fs::path& out);
+};
+constexpr std::array<Form, 3> forms{{{"safetensors", write_safetensors}, {"npz", write_npz}, {"onnx", write_onnx}}};
+
+}  // namespace
+
+int export_golden(const std::string& folder, const std::string& format, const std::string& out) {
+  std::vector<std::string_view> names;
+  for (const Form& form : forms) names.push_back(form.name);
+  const auto form = std::find_if(forms.begin(), forms.end(), [&](const Form& each) { return each.name == format; });
+  if (form == forms.end()) {
+    return fail(
+        {Code::bad_parameter, fmt::format("--format {}: expected {}{}", quote(format), fmt::join(names, ", "), suggestion(format, names))});
+  }
+  // All is read before anything is written.
+  const Result<std::vector<fs::path>> paths = files_of(folder);
+  if (!paths.ok()) return fail(paths.status());
+  std::vector<NamedFile> files;
+  std::set<std::string> ids;
+  for (const fs::path& path : *paths) {
+    Result<GoldenFile> read = read_golden(path.string());
+    if (!read.ok()) return fail(read.status());
+    for (const GoldenCase& g : read->cases) {
+      // It becomes the name of folders, and of tensors before a point.
+      const bool plain = std::all_of(g.id.begin(), g.id.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+      if (g.id.empty() || !plain || !ids.insert(g.id).second) {
+        return fail({Code::bad_file, fmt::format("{}: case {}: expected an id of its own, of letters, digits and _",
+                                                 printable(path.string()), quote(g.id))});
+      }
+    }
+    files.push_back({path.stem().string(), std::move(*read)});
+  }
+  if (std::error_code none; fs::equivalent(folder, out, none)) {
+    return fail({Code::bad_parameter, fmt::format("--out: {} is the folder of the golden files: expected another one", printable(out))});
+  }
+  if (Status status = make_folder(out); !status.ok()) return fail({status.code, "--out: " + status.message});
+  return form->write(files, out);
+}
+
+}  // namespace norma::program
