@@ -98,12 +98,15 @@ TEST(Onnx, OutputsAreOfWhatItMeans) {
   expect_outputs_of(pair + " epsilon=0x1.99999ap-4", pair + " epsilon=0x1.999999999999ap-4", {Role::y});
   EXPECT_NE(golden(pair + " epsilon=0x1.99999ap-4").right[Role::y], golden(pair + " epsilon=0x1.999999999999ap-4").right[Role::y]);
   // x̂ is rounded where the definition says so, and only there; that is seen.
-  const std::string x = "f16 x=f16[1,3]:3c00,4000,4900 epsilon=0x1p-3 gamma=f16[3]:3e66,3e66,3e66", cast = " cast_before_gain";
+  const std::string x = "f16 x=f16[1,3]:3c00,4000,4880 epsilon=0x1p-3 gamma=f16[3]:3d33,3d33,3d33", cast = " cast_before_gain";
   expect_outputs_of("layer_norm " + x + cast, "layer_norm " + x, {Role::y, Role::mean, Role::rstd});
   expect_outputs_of("rms_norm " + x + cast, "rms_norm " + x, {Role::y});
   expect_outputs_of("rms_norm " + x + cast, "rms_norm " + x + cast, {Role::y});
-  EXPECT_NE(golden("rms_norm " + x).right[Role::y], golden("rms_norm " + x + cast).right[Role::y]);
-  expect_outputs_of("batch_norm_training " + x, "batch_norm_training " + x, {Role::y});
+  const std::string instance = "instance_norm f16 x=f16[1,1,3]:3c00,4000,4880 epsilon=0x1p-3 gamma=f16[1]:3d33";
+  expect_outputs_of(instance, instance, {Role::y});
+  for (const std::string& line : {"layer_norm " + x, "rms_norm " + x, instance}) {
+    EXPECT_NE(golden(line).right[Role::y], golden(line + cast).right[Role::y]) << line;
+  }
   // Running statistics, and a momentum of float32.
   const std::string batch =
       "batch_norm_training f64 x=f64[3,1]:3ff8000000000000,4000000000000000,4008000000000000 epsilon=0x1p-3 running_biased momentum_of_old "

@@ -82,18 +82,18 @@ int write_onnx(const std::vector<NamedFile>& files, const fs::path& out) {
     }
   }
   progress.hide();
-  std::vector<std::pair<std::int64_t, std::string_view>> reasons;
-  for (const auto& [reason, count] : skipped) reasons.emplace_back(-count, reason);
-  std::sort(reasons.begin(), reasons.end());
+  std::vector<std::pair<std::string_view, std::int64_t>> reasons(skipped.begin(), skipped.end());
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   if (folders == 0) {
     return fail({Code::bad_parameter,
-                 fmt::format("nothing to export: ONNX can say none of the {} cases, most of them for {}", cases, reasons[0].second)});
+                 fmt::format("nothing to export: ONNX can say none of the {} cases, most of them for {}", cases, reasons[0].first)});
   }
   fmt::print("{} folders, {:.1f} MB in {}\n", folders, static_cast<double>(written.bytes) / 1e6, printable(out.string()));
   if (reasons.empty()) return holds;
   fmt::print("{} cases that ONNX cannot say:\n", cases - folders);
   std::vector<std::vector<std::string>> rows;
-  for (const auto& [count, reason] : reasons) rows.push_back({std::to_string(-count), std::string(reason)});
+  rows.reserve(reasons.size());
+  for (const auto& [reason, count] : reasons) rows.push_back({std::to_string(count), std::string(reason)});
   print_table(rows, 2);
   return holds;
 }
@@ -107,8 +107,8 @@ constexpr std::array<Form, 3> forms{{{"safetensors", write_safetensors}, {"npz",
 }  // namespace
 
 int export_golden(const std::string& folder, const std::string& format, const std::string& out) {
-  std::vector<std::string_view> names;
-  for (const Form& form : forms) names.push_back(form.name);
+  std::array<std::string_view, forms.size()> names;
+  std::transform(forms.begin(), forms.end(), names.begin(), [](const Form& each) { return each.name; });
   const auto form = std::find_if(forms.begin(), forms.end(), [&](const Form& each) { return each.name == format; });
   if (form == forms.end()) {
     return fail(
