@@ -120,7 +120,7 @@ class Bounds {
   // Whether γ times what it is multiplied with leaves the range of the compute format, by whatever order of the factors.
   [[nodiscard]] bool leaves_range(const Constants& k, double gain) const {
     const double least = std::ldexp(1.0, info(compute_).min_exponent());
-    return gain * k.reach >= most() || (gain != 0 && gain < least * k.root);
+    return gain * k.reach >= most() || (gain != 0 && std::isfinite(k.root) && gain < least * k.root);
   }
 
   // The largest depth for which γ of all that is made of it exists.

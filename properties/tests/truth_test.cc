@@ -186,6 +186,21 @@ TEST(Truth, OfRunningStatisticsOfAnEmptyBatch) {
   }
 }
 
+// Many multiply γ by rstd first, and of a subnormal product few bits are left. An infinite root is no matter of range.
+TEST(Truth, AGainThatUnderflowsTimesRstdIsOutOfRange) {
+  const auto ranged = [](const char* x, const char* gamma) {
+    const Case c = *parse_case("rms_norm f32 x=f32[1,2]:" + std::string(x) + " gamma=f32[2]:3f800000," + gamma + " epsilon=0x1p-20");
+    const Result<Truth> truth = truth_of(c, {});
+    EXPECT_FALSE(truth->y()[0].range);
+    return truth->y()[1].range;
+  };
+  EXPECT_TRUE(ranged("53800000,53800000", "00800000"));   // 2^40, and the least normal number
+  EXPECT_FALSE(ranged("3f800000,3f800000", "01000000"));  // 1
+  EXPECT_TRUE(ranged("40800000,40800000", "01000000"));   // 4
+  EXPECT_FALSE(ranged("40800000,40800000", "00000000"));
+  EXPECT_FALSE(ranged("7f800000,40800000", "00800000"));
+}
+
 // Computing in the format of x costs more of f16 than f32 does, and nothing of f32.
 TEST(Truth, ComputingInTheFormatOfX) {
   const Arithmetic in_x = *parse_arithmetic("compute=x");
