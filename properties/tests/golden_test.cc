@@ -188,7 +188,7 @@ TEST_F(GoldenFiles, AreWholeWheneverTheWriterIsKilled) {
     const pid_t writer = fork();
     if (writer == 0) {
       if (std::freopen("/dev/null", "w", stdout) != nullptr)
-        execl(NORMA_PROGRAM, "norma", "golden", "write", "--dir", folder.c_str(), nullptr);
+        execl(program().c_str(), "norma", "golden", "write", "--dir", folder.c_str(), nullptr);
       _exit(127);
     }
     const auto ended = [&] {  // it stays to be waited for

@@ -21,6 +21,15 @@ namespace norma {
 
 namespace fs = std::filesystem;
 
+// The one that was built with the tests, or another build of it.
+inline const std::string& program() {
+  static const std::string path = [] {
+    const char* const other = std::getenv("NORMA_PROGRAM");
+    return std::string(other != nullptr ? other : NORMA_PROGRAM);
+  }();
+  return path;
+}
+
 inline std::string contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -52,7 +61,7 @@ class Program : public ::testing::Test {
   }
   // The program.
   [[nodiscard]] Outcome norma(const std::string& arguments, const std::string& folder = ".") const {
-    return shell(NORMA_PROGRAM " " + arguments, folder);
+    return shell(program() + " " + arguments, folder);
   }
 
   // The program refused: exit status 2, nothing on standard output, and one line that contains the words.

@@ -706,7 +706,7 @@ TEST_F(Program, FuzzFromACorpusAndBack) {
   // What cannot be kept is told, by a line, and the search goes on to its end.
   const std::string to = at("").string();
   const std::string full =
-      "cd " + to + " && (trap '' XFSZ; ulimit -f 0; " NORMA_PROGRAM " " + fuzz + " --seed 5 2>&1; echo status $?) | cat";
+      "cd " + to + " && (trap '' XFSZ; ulimit -f 0; " + program() + " " + fuzz + " --seed 5 2>&1; echo status $?) | cat";
   std::string said;
   FILE* pipe = popen(full.c_str(), "r");
   for (int c = 0; (c = std::fgetc(pipe)) != EOF;) said += static_cast<char>(c);
@@ -917,14 +917,14 @@ TEST_F(Program, TheFirstOfTheWorstIsTheFirstElement) {
 
 TEST_F(Program, SurvivesWithoutStandardError) {
   for (const std::string gone : {"2>&-", "2>/dev/full"}) {
-    const int status = std::system((NORMA_PROGRAM " judge nowhere " + gone).c_str());
+    const int status = std::system((program() + " judge nowhere " + gone).c_str());
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << gone;
   }
 }
 
 TEST_F(Program, SaysWhenItsOutputIsLost) {
   for (const std::string words : {"list ops", "--help", "explain 1 2"}) {
-    const std::string command = NORMA_PROGRAM " " + words + " >/dev/full 2>" + at("err").string();
+    const std::string command = program() + " " + words + " >/dev/full 2>" + at("err").string();
     const int status = std::system(command.c_str());
     EXPECT_EQ(WEXITSTATUS(status), 2) << words;
     EXPECT_NE(contents(at("err")).find("standard output"), std::string::npos) << words;

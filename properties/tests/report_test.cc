@@ -422,7 +422,7 @@ TEST_F(Reports, ArriveWholeOrNotAtAll) {
     return names;
   };
   const std::set<std::string> before = files();
-  const std::string check = NORMA_PROGRAM " check plain --cases 2 --law mean_zero --html page.html >.out 2>.err";
+  const std::string check = program() + " check plain --cases 2 --law mean_zero --html page.html >.out 2>.err";
   for (const std::string fate : {"trap '' XFSZ; ", ""}) {
     const std::string command = "cd " + at("").string() + " && (" + fate + "ulimit -f 8 && " + check + ")";
     const int status = WEXITSTATUS(std::system(command.c_str()));
