@@ -157,6 +157,11 @@ Status replace_file(const std::filesystem::path& path, Bytes bytes, Sync sync) {
   }
   if (status.ok() && std::rename(temporary->c_str(), target.c_str()) != 0) status = io_error("cannot be written: " + reason(errno));
   if (!status.ok() && !temporary->empty()) ::unlink(temporary->c_str());
+  if (status.ok() && sync == Sync::yes) {
+    // The name, too. Some file systems cannot; then there is nothing to be done about it.
+    const Descriptor folder(persist([&] { return ::open((target.parent_path() / ".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (folder.get() >= 0) (void)::fsync(folder.get());
+  }
   return status;
 }
 

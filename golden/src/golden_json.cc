@@ -24,7 +24,7 @@ class Json {
 
   [[noreturn]] void fail(const std::string& what) const { throw Broken{bad_file("byte " + text(at()) + ": " + what)}; }
 
-  // The next character that is no white space, without taking it; 0 at the end.
+  // The next character that is no white space, without taking it; 0 at the end, or where there is one.
   char ahead() {
     for (;; ++next_) {
       if (next_ == part_.size() && !refill()) return 0;
@@ -61,14 +61,22 @@ class Json {
     return value;
   }
 
+  // As it is written, but for the end of what is longer than any key that is asked for.
+  std::string key() {
+    constexpr std::size_t longest = 100;
+    std::string s;
+    expect('"', "at the beginning of a key");
+    to_quote([&](std::string_view piece) { s += piece.substr(0, longest - std::min(longest, s.size())); });
+    return s;
+  }
+
   // Calls `member` at the value of every key of an object.
   template <class See>
   void object(const char* what, See member) {
     if (!take('{')) fail(std::string("expected ") + what + ", an object");
     if (take('}')) return;
     do {
-      constexpr std::size_t longest_key = 1000;
-      const std::string key = string("a key", longest_key);
+      const std::string key = this->key();
       expect(':', "after a key");
       member(key);
     } while (take(','));
@@ -106,7 +114,7 @@ class Json {
   }
 
   void end() {
-    if (ahead() != 0) fail("expected the end of the file");
+    if (ahead() != 0 || next_ != part_.size()) fail("expected the end of the file");
   }
 
  private:
@@ -122,21 +130,22 @@ class Json {
     return !part_.empty();
   }
 
-  // The pieces of a string up to the quote that ends it, which is taken.
+  // The pieces of a string up to the quote that ends it, which is taken: one after no backslash, or after an even number of them.
   template <class See>
   void to_quote(See see) {
-    for (bool escaped = false;;) {
+    for (bool odd = false;;) {
       if (next_ == part_.size() && !refill()) fail("the file ends within a string");
       const std::string_view rest = chars(part_).substr(next_);
-      const std::size_t quote = escaped ? 1 : std::min(rest.find('"'), rest.size());
-      const std::size_t slash = escaped ? std::string_view::npos : rest.substr(0, quote).find('\\');
-      const std::size_t length = slash == std::string_view::npos ? quote : slash + 1;
-      see(rest.substr(0, length));
-      next_ += length;
-      const bool was_escaped = std::exchange(escaped, slash != std::string_view::npos);
-      if (was_escaped || escaped || length == rest.size()) continue;
-      ++next_;
-      return;
+      const std::size_t quote = std::min(rest.find('"'), rest.size());
+      const std::size_t other = rest.substr(0, quote).find_last_not_of('\\');
+      // If all of it is backslashes, they go on from those of the last part.
+      const std::size_t slashes = other == std::string_view::npos ? quote + (odd ? 1 : 0) : quote - other - 1;
+      odd = slashes % 2 != 0;
+      const bool there = quote < rest.size();
+      see(rest.substr(0, there && odd ? quote + 1 : quote));
+      next_ += there ? quote + 1 : quote;
+      if (there && !odd) return;
+      if (there) odd = false;
     }
   }
 
@@ -158,7 +167,7 @@ class Json {
   std::uint64_t before_ = 0;  // bytes before the part
 };
 
-constexpr std::size_t most_bytes = std::size_t{64} << 20;
+constexpr std::size_t most_bytes = std::size_t{16} << 20;
 
 // Two digits a byte; 0xff where there is none.
 constexpr auto digit_values = [] {
@@ -206,7 +215,7 @@ void see_output(Json& json, const std::string& name, const TensorVisitor& visito
         shape->push_back(json.extent());
       });
     } else {
-      json.pass_over(1);
+      json.pass_over();
     }
   });
   for (const auto& [there, field] : {std::pair(dtype.has_value(), "dtype"), {data.has_value(), "data"}, {shape.has_value(), "shape"}}) {
@@ -216,13 +225,15 @@ void see_output(Json& json, const std::string& name, const TensorVisitor& visito
   const auto n = elements(*shape);
   if (!n) json.fail(title + " has shape " + text(*shape) + ": more than 2^58 elements");
   const Result<std::optional<Format>> as =
-      wanted(visitor, {name, format, *dtype, *shape}, format ? static_cast<std::uint64_t>(info(*format).bytes()) : 0);
+      wanted(visitor, {name, format, *dtype, false, *shape}, format ? static_cast<std::uint64_t>(info(*format).bytes()) : 0);
   if (!as.ok()) throw Broken{as.status()};
   if (!*as) return;
   Result<Buffer> bytes = bytes_from(*data);
+  const std::size_t digits = data->size();
+  data.reset();  // twice as large as the bytes
   if (!bytes.ok()) throw Broken{within(title, bytes.status())};
   if (bytes->size() != *n * static_cast<std::uint64_t>(info(**as).bytes())) {
-    throw Broken{bad_tensor(title + " has " + count(data->size(), "digit") + ": expected " +
+    throw Broken{bad_tensor(title + " has " + count(digits, "digit") + ": expected " +
                             text(2 * *n * static_cast<std::uint64_t>(info(**as).bytes())))};
   }
   if (Status s = visitor.see({name, **as, std::move(*shape), std::move(*bytes)}); !s.ok()) throw Broken{std::move(s)};

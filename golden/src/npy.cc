@@ -173,6 +173,9 @@ Result<NpyHeader> read_npy_header(Source& source) {
   if (length > source.remaining()) {
     return bad_file("says that its .npy header has " + count(length, "byte") + ", but only " + text(source.remaining()) + " follow");
   }
+  // A dict of three keys, and the names of a structure's parts.
+  constexpr std::uint64_t most = 1'000'000;
+  if (length > most) return bad_file("has a .npy header of " + count(length, "byte") + ": expected at most " + text(most));
   Result<Buffer> bytes = source.take(length);
   if (!bytes.ok()) return bytes.status();
 

@@ -1,5 +1,6 @@
 // A .npz is a zip archive of .npy members. Read through libzip; written here, because libzip's bytes depend on its version and on the
 // time zone, and a stored archive takes one page.
+#include <fcntl.h>
 #include <unistd.h>
 #include <zip.h>
 #include <zlib.h>
@@ -31,6 +32,10 @@ std::string explain(zip_error_t* error) {
   zip_error_fini(error);
   return message;
 }
+
+// A member, or the end of an archive without members. Libzip takes an empty file, too, for an empty archive.
+bool begins_like_zip(Bytes bytes) { return chars(bytes).starts_with("PK\3\4") || chars(bytes).starts_with("PK\5\6"); }
+Status not_zip() { return bad_file("does not begin with PK: expected a zip archive"); }
 
 // `create` makes the source that the archive is read from.
 template <class Create>
@@ -257,14 +262,29 @@ Result<Buffer> npy_string(std::string_view key, std::string_view value) {
 }  // namespace
 
 Status visit_npz(const OpenFile& file, const TensorVisitor& visitor) {
-  // Libzip closes it.
-  std::FILE* const stream = ::fdopen(::dup(file.descriptor.get()), "rb");
-  if (stream == nullptr) return io_error("cannot be opened once more: " + std::generic_category().message(errno));
-  const Result<Archive> archive = open_archive([&](zip_error_t* error) { return zip_source_filep_create(stream, 0, -1, error); });
+  std::array<std::byte, 4> start{};
+  const Result<Bytes> peeked = peek(file, start);
+  if (!peeked.ok()) return peeked.status();
+  if (!begins_like_zip(*peeked)) return not_zip();
+  const int copy = ::fcntl(file.descriptor.get(), F_DUPFD_CLOEXEC, 0);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(copy < 0 ? nullptr : ::fdopen(copy, "rb"), std::fclose);
+  if (stream == nullptr) {
+    if (copy >= 0) ::close(copy);
+    return io_error("cannot be opened once more: " + std::generic_category().message(errno));
+  }
+  const Result<Archive> archive = open_archive([&](zip_error_t* error) {
+    zip_source_t* const source = zip_source_filep_create(stream.get(), 0, -1, error);
+    if (source != nullptr) (void)stream.release();  // the source closes it
+    return source;
+  });
   if (!archive.ok()) return archive.status();
   return each_member(archive->get(), file.size, [&](std::string name, const NpyHeader& header, Source& source) {
+    Result<std::optional<std::string>> scalar = scalar_text(source, header, name);
+    if (!scalar.ok()) return scalar.status();
+    if (*scalar) return visitor.metadata ? visitor.metadata(name, **scalar) : Status{};
+    const bool bits = header.kind == 'u' || header.kind == 'V';
     const Result<std::optional<Format>> as =
-        wanted(visitor, {name, header.format(), header.dtype(), header.shape}, header.size.value_or(0));
+        wanted(visitor, {name, header.format(), header.dtype(), bits, header.shape}, header.size.value_or(0));
     if (!as.ok()) return as.status();
     if (!*as) return skip_npy_data(source, header);
     Result<Buffer> data = read_npy_data(source, header);
@@ -280,10 +300,7 @@ namespace norma {
 using namespace files;
 
 Result<TensorFile> parse_npz(std::span<const std::byte> bytes) {
-  // A member, or the end of an archive without members. Libzip takes an empty file, too, for an empty archive.
-  if (!chars(bytes).starts_with("PK\3\4") && !chars(bytes).starts_with("PK\5\6")) {
-    return bad_file("does not begin with PK: expected a zip archive");
-  }
+  if (!begins_like_zip(bytes)) return not_zip();
   const Result<Archive> archive =
       open_archive([&](zip_error_t* error) { return zip_source_buffer_create(bytes.data(), bytes.size(), 0, error); });
   if (!archive.ok()) return archive.status();

@@ -340,7 +340,7 @@ Status visit_safetensors(Source& source, const TensorVisitor& visitor) {
   }
   const auto asked = [&](const Entry& entry) {
     const Dtype dtype = *dtype_named(*entry.dtype);
-    return wanted(visitor, {entry.name, dtype.format, *entry.dtype, *entry.shape}, dtype.bytes);
+    return wanted(visitor, {entry.name, dtype.format, *entry.dtype, *entry.dtype == "U16", *entry.shape}, dtype.bytes);
   };
   return each_in_order(header->entries, source, asked, [&](const Entry& entry, Format format, Buffer&& bytes) {
     return visitor.see({entry.name, format, *entry.shape, std::move(bytes)});

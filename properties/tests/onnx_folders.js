@@ -89,8 +89,9 @@ async function firstOutside(folder, model) {
   const session = await sessionOf(model.bytes);
   try {
     const results = await session.run(Object.fromEntries(inputs.map((t) => [t.name, new ort.Tensor(t.kind, t.data, t.shape)])));
-    const high = tensors('high');
-    for (const [k, low] of tensors('low').entries()) {
+    const lows = tensors('low'), high = tensors('high');
+    if (lows.length === 0 || high.length !== lows.length || tensors('output').length !== lows.length) return 'has no interval of every output';
+    for (const [k, low] of lows.entries()) {
       const {data, dims, type} = results[low.name];
       if (type !== low.kind || `${dims}` !== `${low.shape}`) return `${low.name} is ${type}[${dims}], expected ${low.kind}[${low.shape}]`;
       const got = new low.data.constructor(data.buffer, data.byteOffset, data.length);

@@ -163,6 +163,7 @@ TEST_F(Outputs, ThatAreNoneAreRefused) {
   expect_refusal("golden verify --outputs '' --dir golden", {"--outputs"});
   expect_refusal("golden verify --dir golden", {"SUBJECT or --outputs"});
   expect_refusal("golden verify simd --outputs out --dir golden", {"SUBJECT or --outputs"});
+  expect_refusal("golden verify --outputs out --dir golden --time 3", {"--time", "expected with a subject only"});
   for (const auto& [name, text, says] : {std::tuple{"a.json", golden.dump().substr(0, 5000), "out/a.json: byte 5000: "},
                                          {"a.npz", std::string("PK\3\4 and no more"), "out/a.npz: "},
                                          {"a.safetensors", std::string("short"), "out/a.safetensors: has 5 bytes"}}) {
@@ -194,6 +195,10 @@ TEST_F(Large, TierIsTheSameInAnyShares) {
   EXPECT_EQ(whole.size(), 5U);
   for (const char* share : {"2/3", "3/3", "1/3"}) ASSERT_EQ(norma(write + "--out parts --shard " + share).status, 0);
   EXPECT_EQ(files("parts"), whole);
+  // Whoever made them: none is made again.
+  const Outcome again = norma(write + "--out parts");
+  EXPECT_NE(again.out.find(" 5 of them were there"), std::string::npos) << again.out;
+  fs::remove(at("parts/SHA256SUMS"));
   // Its checksums are those of sha256sum.
   EXPECT_EQ(std::system(("cd " + at("parts").string() +
                          " && sha256sum --quiet -c SHA256SUMS.*-of-3 && cat SHA256SUMS.*-of-3 | sort -k 2 | cmp - ../whole/SHA256SUMS")
@@ -208,6 +213,55 @@ TEST_F(Large, TierIsTheSameInAnyShares) {
   // Others are others.
   ASSERT_EQ(norma("golden write --tier large --cases 1 --seed 4 --out other").status, 0);
   EXPECT_NE(files("other").begin()->second, whole.begin()->second);
+}
+
+// What stays in its files is compared as what is in memory, whatever form the outputs come in.
+TEST_F(Large, TierIsComparedTensorByTensor) {
+  ASSERT_EQ(norma("golden write --tier large --cases 4 --out whole").status, 0);
+  fs::create_directory(at("out"));
+  TensorFile outputs;
+  ordered_json cases = ordered_json::array();
+  std::size_t some = 4;
+  for (const auto& [name, text] : files("whole")) {
+    const Result<TensorFile> file = read_tensor_file(at("whole") / name);
+    ASSERT_TRUE(file.ok()) << file.status().message;
+    const std::string id = file->metadata.begin()->first;
+    for (const Tensor& t : file->tensors) {
+      if (t.name != id + ".out.y") continue;
+      const int exponent = (std::to_integer<int>(t.data[3]) & 0x7f) * 2 + (std::to_integer<int>(t.data[2]) >> 7);
+      const bool must = file->metadata.begin()->second.find("\"severity\":\"must\"") != std::string::npos;
+      if (must && exponent > 100 && exponent < 150) some = outputs.tensors.size();
+      outputs.tensors.push_back(t);
+      std::string digits;
+      for (const std::byte b : t.data)
+        digits += {"0123456789abcdef"[std::to_integer<int>(b) / 16], "0123456789abcdef"[std::to_integer<int>(b) % 16]};
+      cases.push_back({{"id", id}, {"outputs", {{"y", {{"data", digits}, {"dtype", "f32"}, {"shape", t.shape}}}}}});
+    }
+  }
+  ASSERT_EQ(outputs.tensors.size(), 4U);
+  const auto verified = [&] { return norma("golden verify --outputs out --dir whole"); };
+  for (const char* const name : {"out/a.safetensors", "out/a.npz"}) {
+    ASSERT_TRUE(write_tensor_file(at(name), outputs).ok());
+    const Outcome o = verified();
+    EXPECT_EQ(o.status, 0) << name << o.out << o.err;
+    fs::remove(at(name));
+  }
+  std::ofstream(at("out/a.json")) << ordered_json{{"cases", cases}};
+  EXPECT_EQ(verified().status, 0);
+  // A bit of one element that is a number: inside of the interval it costs a rounding, and outside it is wrong.
+  ASSERT_LT(some, outputs.tensors.size());
+  fs::remove(at("out/a.json"));
+  for (const auto& [byte, status] : {std::pair(0, 0), std::pair(3, 1)}) {
+    TensorFile off = outputs;
+    Tensor& wrong = off.tensors[some];
+    wrong.data[static_cast<std::size_t>(byte)] ^= std::byte{1};
+    ASSERT_TRUE(write_tensor_file(at("out/a.safetensors"), off).ok());
+    const Outcome o = verified();
+    EXPECT_EQ(o.status, status) << o.out;
+    const bool named = o.out.find(wrong.name.substr(0, wrong.name.find('.')) + ": y[0] is ") != std::string::npos;
+    EXPECT_EQ(named, status != 0) << o.out;
+    EXPECT_NE(o.out.find(status == 0 ? "holds: 4 cases" : "VIOLATED: 4 cases"), std::string::npos) << o.out;
+  }
 }
 
 TEST_F(Large, TierGoesOnWhereItEnded) {
@@ -235,6 +289,7 @@ TEST_F(Large, TierGoesOnWhereItEnded) {
   again("1");
   fs::remove(first);
   EXPECT_NE(norma("golden lint --dir files").out.find("is listed, but not there"), std::string::npos);
+  expect_refusal("golden verify plain --dir files", {first.filename().string() + " is listed, but not there"});
   again("2");
 }
 
@@ -250,6 +305,12 @@ TEST_F(Large, TierRefuses) {
   fs::create_directory(at("files"));
   std::ofstream(at("files/SHA256SUMS")) << "nothing of the kind\n";
   expect_refusal("golden write --tier large --cases 1 --out files", {"files/SHA256SUMS: line 1: expected a SHA-256"});
+  std::ofstream(at("files/SHA256SUMS")) << std::string(64, 'a') << "  x.safetensors\r\n";
+  expect_refusal("golden write --tier large --cases 1 --out files", {"files/SHA256SUMS: line 1: expected a SHA-256"});
+  for (const char* const name : {"SHA256SUMS.1-of-2", "SHA256SUMS"}) {
+    std::ofstream(at(std::string("files/") + name)) << std::string(64, name[10] == '.' ? 'a' : 'b') << "  x.safetensors\n";
+  }
+  expect_refusal("golden write --tier large --cases 1 --out files", {"\"x.safetensors\" has another SHA-256 in another SHA256SUMS*"});
 }
 
 }  // namespace

@@ -268,6 +268,13 @@ TEST(Golden, WhatIsNoneIsRefused) {
   refused("/inputs/x/data", "0000803f0000004g", "x: data: expected hexadecimal digits");
   refused("/inputs/x/data", 7, "data: expected a string");
   refused("/outputs/y/lo", "00", "y: lo has 2 digits: expected 16");
+  refused("/axis", 2, "axis");
+  refused("/axis", 4294967295, "axis: expected a whole number from -8 to 7");
+  refused("/op", "weight_norm", "there is no op \"weight_norm\"");
+  refused("/inputs/gamma", {{"dtype", "f32"}, {"shape", {3}}, {"data", std::string(24, '0')}}, "gamma has shape [3]: expected [2]");
+  refused("/profile/gain_offset", 2, "gain_offset: expected a whole number from 0 to 1");
+  refused("/profile/cast_before_gain", 0, "cast_before_gain: expected true or false");
+  refused("/inputs/x/shape", {1 << 28}, "x: data has 16 digits: expected 2147483648");
   refused("/outputs/z", 1, "there is no tensor \"z\"");
   for (const char* key : {"id", "comment", "flags", "profile", "inputs", "outputs"}) {
     ordered_json bad = good;

@@ -58,7 +58,8 @@ Result<TensorFile> read_tensor_file(const std::filesystem::path& path);
 struct TensorHeader {
   std::string name;
   std::optional<Format> format;
-  std::string dtype;  // in the file's own words
+  std::string dtype;   // in the file's own words
+  bool bits = false;   // unsigned integers or bytes of nothing in particular, which may be the bits of a format
   Shape shape;
 };
 
@@ -72,7 +73,7 @@ struct TensorVisitor {
 // Nothing of the file is in memory but its list of tensors and the one that is wanted, so that it may be larger than that; the list of a
 // .safetensors file has at most 16 MB here. Files whose names end in .json are golden files, or have as much of their form as it takes:
 // {"cases": [{"id": ID, "outputs": {ROLE: {"dtype": "f32", "shape": [2, 3], "data": "0000803f…"}}}]}, whatever else there is. Their
-// tensors are called ID.out.ROLE, and have at most 64 MiB each.
+// tensors are called ID.out.ROLE, and have at most 16 MiB each.
 Status visit_tensor_file(const std::filesystem::path& path, const TensorVisitor& visitor);
 
 // Replaces or creates the file, in the format of its extension: .safetensors, .npz, or .npy for exactly one tensor without metadata.
@@ -82,8 +83,8 @@ Status write_tensor_file(const std::filesystem::path& path, const TensorFile& fi
 
 // The bytes of a regular file, as long as it is when it is opened.
 Result<std::string> read_file(const std::filesystem::path& path);
-// As write_tensor_file, for any bytes and extension. Unless it is synced, a machine that stops may take it away again, though nothing else
-// does; each wait for the disk is milliseconds, of thousands of small files that are easily made anew nobody wants that.
+// As write_tensor_file, for any bytes and extension. Unless it is synced, a machine that stops may leave an empty file, though nothing else
+// does: each wait for the disk is milliseconds, which of thousands of small files that are easily made anew nobody wants.
 enum class Sync : std::uint8_t { yes, no };
 Status write_file(const std::filesystem::path& path, std::span<const std::byte> bytes, Sync sync = Sync::yes);
 // Whether write_file would get as far as a file without a name in the directory of `path`: to ask before long work. Changes nothing.

@@ -67,7 +67,7 @@ Result<GoldenCase> parse_golden(std::string_view json);
 // The same as tensors, ID.in.x, ID.out.y, ID.lo.y, ID.hi.y and so on, and metadata ID: the line without tensors. A file may have many.
 void add_to(TensorFile& file, const GoldenCase& g);
 [[nodiscard]] std::string tensor_name(std::string_view id, std::string_view kind, Role role);
-Result<std::vector<GoldenCase>> golden_cases(const TensorFile& file);
+Result<std::vector<GoldenCase>> golden_cases(TensorFile file);
 
 // Whether a value is in its interval: a NaN where there is none but NaN, and a zero of either sign is one number.
 [[nodiscard]] bool inside(Format format, Bits got, Bits low, Bits high);

@@ -66,11 +66,11 @@ std::string first_difference(const std::string& is, const std::string& should) {
   const std::string wanted = difference[0].contains("value") ? difference[0]["value"].dump() : "nothing there";
   return fmt::format("{}: expected {}", difference[0]["path"].get<std::string>(), wanted.size() > 80 ? wanted.substr(0, 80) + "…" : wanted);
 }
-std::string first_difference(const GoldenCase& is, const GoldenCase& should) {
+std::string first_difference(const GoldenCase& is, const GoldenCase& should, const std::string& call) {
   TensorFile a, b;
   properties::add_to(a, is);
   properties::add_to(b, should);
-  if (a.metadata != b.metadata) return first_difference(a.metadata.begin()->second, b.metadata.begin()->second);
+  if (call != b.metadata.begin()->second) return first_difference(call, b.metadata.begin()->second);
   const auto [at, other] = std::mismatch(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end());
   if (at == a.tensors.end() && other == b.tensors.end()) return "";
   return at == a.tensors.end() ? other->name + " is missing" : at->name + " is not what the reference gives";
@@ -99,13 +99,13 @@ int lint(const std::string& folder) {
       tell(read.status().message);
       continue;
     }
-    const bool json = !read->texts.empty();
+    const bool json = path.extension() == ".json";
     for (std::size_t i = 0; i < read->cases.size(); ++i) {
       const GoldenCase& c = read->cases[i];
       const Result<GoldenCase> right = properties::golden_case(c.c, c.comment);
       const std::string difference = !right.ok() ? right.status().message
                                      : json      ? first_difference(read->texts[i], properties::to_json(*right))
-                                                 : first_difference(c, *right);
+                                                 : first_difference(c, *right, read->texts[i]);
       if (!difference.empty()) fault(fmt::format("{}: {}", quote(c.id), difference));
       if (json && properties::file_of(c.c) != path.stem())
         fault(fmt::format("{} belongs into {}.json", quote(c.id), properties::file_of(c.c)));
@@ -230,12 +230,14 @@ void add_golden(CLI::App& app, Command& chosen) {
       ->delimiter(',')
       ->type_name("FLAG,...");
   add_time(*command, o->seconds);
+  CLI::Option* time = command->get_option("--time");
   command->footer(
       "Outputs are tensors called ID.out.y, ID.out.mean and so on, in any of the files, whatever these are called; in .json they lie as in "
       "the\n"
       "golden files. All outputs of all cases have to be there, but for mean and rstd.");
-  command->callback([o, subject, outputs, &chosen] {
+  command->callback([o, subject, outputs, time, &chosen] {
     if (subject->empty() == outputs->empty()) throw CLI::RequiredError("SUBJECT or --outputs DIR");
+    if (!outputs->empty() && !time->empty()) throw CLI::ValidationError("--time", "expected with a subject only");
     chosen = [o] { return o->outputs.empty() ? verify_subject(o->word, o->choice, o->seconds) : verify_outputs(o->outputs, o->choice); };
   });
 

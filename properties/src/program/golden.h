@@ -15,7 +15,7 @@ namespace norma::program {
 Result<std::vector<std::filesystem::path>> files_of(const std::string& folder,
                                                     const std::vector<std::string_view>& extensions = {".json", ".safetensors"});
 
-// The cases of a file, at least one, and the text of each in a .json.
+// The cases of a file, at least one, and the text of each in it, in a .safetensors that without tensors.
 struct GoldenFile {
   std::vector<properties::GoldenCase> cases;
   std::vector<std::string> texts;
@@ -38,6 +38,8 @@ int verify_outputs(const std::string& outputs, const GoldenChoice& choice);
 
 // The large tier: a file a case, and a manifest of their checksums.
 int write_large(const std::string& folder, std::uint64_t seed, const std::string& shard, std::int64_t cases);
+// Whether what the manifests of a folder list is there; as it was written, is for lint to say.
+[[nodiscard]] Status all_there(const std::string& folder);
 // Where the manifests of a folder and its files differ; nowhere where there are no manifests.
 Result<std::vector<std::string>> manifest_faults(const std::string& folder, const std::vector<std::filesystem::path>& paths);
 

@@ -62,6 +62,7 @@ int write_onnx(const std::vector<NamedFile>& files, const fs::path& out) {
   Progress progress("exporting", cases);
   std::map<std::string_view, std::int64_t> skipped;
   std::int64_t folders = 0;
+  std::set<fs::path> kept;
   Written written;
   for (const NamedFile& file : files) {
     for (const GoldenCase& g : file.golden.cases) {
@@ -73,6 +74,10 @@ int write_onnx(const std::vector<NamedFile>& files, const fs::path& out) {
         continue;
       }
       const fs::path folder = out / ("test_" + g.id);
+      kept.insert(folder.filename());
+      // The model comes last, and goes first.
+      std::error_code none;
+      fs::remove(folder / "model.onnx", none);
       for (const properties::OnnxTest::File& part : test->files) {
         const fs::path path = folder / part.path;
         if (Status status = make_folder(path.parent_path()); !status.ok()) return fail(status);
@@ -89,6 +94,11 @@ int write_onnx(const std::vector<NamedFile>& files, const fs::path& out) {
                  fmt::format("nothing to export: ONNX can say none of the {} cases, most of them for {}", cases, reasons[0].first)});
   }
   fmt::print("{} folders, {:.1f} MB in {}\n", folders, static_cast<double>(written.bytes) / 1e6, printable(out.string()));
+  std::error_code error;
+  const auto others = std::count_if(fs::directory_iterator(out, error), fs::directory_iterator(), [&](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with("test_") && !kept.contains(entry.path().filename());
+  });
+  if (others > 0) fmt::print("beside them {} folders test_* that are not of these cases\n", others);
   if (reasons.empty()) return holds;
   fmt::print("{} cases that ONNX cannot say:\n", cases - folders);
   std::vector<std::vector<std::string>> rows;

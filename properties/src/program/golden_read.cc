@@ -33,13 +33,20 @@ Result<GoldenFile> read_golden(const std::string& path) {
   const auto bad = [&](const std::string& what) { return Status{Code::bad_file, fmt::format("{}: {}", printable(path), what)}; };
   GoldenFile read;
   if (fs::path(path).extension() == ".safetensors") {
-    const Result<TensorFile> file = read_tensor_file(path);
+    Result<TensorFile> file = read_tensor_file(path);
     if (!file.ok()) return file.status();
-    Result<std::vector<GoldenCase>> cases = properties::golden_cases(*file);
+    for (const auto& [id, call] : file->metadata) read.texts.push_back(call);
+    Result<std::vector<GoldenCase>> cases = properties::golden_cases(std::move(*file));
     if (!cases.ok()) return bad(cases.status().message);
     read.cases = std::move(*cases);
     if (read.cases.empty()) return bad("there are no cases");
     return read;
+  }
+  // A hundred times what one has; what is made of it takes several times as much.
+  constexpr std::uintmax_t most_bytes = 32'000'000;
+  std::error_code none;
+  if (fs::is_regular_file(path, none) && fs::file_size(path, none) > most_bytes) {
+    return bad(fmt::format("has {} bytes: expected at most {}, or a .safetensors", fs::file_size(path, none), most_bytes));
   }
   const Result<nlohmann::ordered_json> json = read_json(path);
   if (!json.ok()) return json.status();

@@ -60,7 +60,8 @@ Score tell(const Scores& scores, const char* absent) {
   return all;
 }
 
-void put(const GoldenCase& g, properties::Watched& subject, Score& score) {
+// False where the subject is gone and nothing can be said.
+bool put(const GoldenCase& g, properties::Watched& subject, Score& score) {
   Case c = g.c;
   Reply reply = subject.run(c);
   if (reply.kind == Reply::Kind::unsupported) {
@@ -72,15 +73,16 @@ void put(const GoldenCase& g, properties::Watched& subject, Score& score) {
     }
     reply = subject.run(c);
   }
+  if (reply.kind == Reply::Kind::lost) return false;
   if (reply.kind == Reply::Kind::unsupported) {
     ++score.absent;
-    return;
+    return true;
   }
   ++score.cases;
   if (reply.kind != Reply::Kind::ok) {
     ++score.outside;
     if (score.first.empty()) score.first = fmt::format("{}: {}", g.id, reply.what);
-    return;
+    return true;
   }
   std::string what;
   for (std::size_t r = 0; r < role_count; ++r) {
@@ -92,6 +94,7 @@ void put(const GoldenCase& g, properties::Watched& subject, Score& score) {
     if (compared.outside && what.empty()) what = describe(name(role), *compared.outside, *reply.outputs[role], *g.low[role], *g.high[role]);
   }
   if (!what.empty()) score.leave(g, what);
+  return true;
 }
 
 // An output of a case and what was made of it.
@@ -114,13 +117,18 @@ struct Expectations {
 Status expect_of(const fs::path& path, const GoldenChoice& choice, Expectations& to) {
   const auto expect = [&](std::unique_ptr<GoldenCase> g, const fs::path& file) {
     const bool taken = choice.takes(*g);
+    constexpr std::int64_t most_bytes = std::int64_t{32} << 20;  // of a tensor: four of them are in memory at once
     for (std::size_t r = 0; r < role_count; ++r) {
       const auto role = static_cast<Role>(r);
       if (!g->right[role]) continue;
       const std::string name = properties::tensor_name(g->id, "out", role);
+      const Tensor& right = *g->right[role];
+      if (properties::product(right.shape.begin(), right.shape.end()) > most_bytes / info(right.format).bytes()) {
+        return Status{Code::bad_file, fmt::format("{}: {} has more than 32 MiB", printable(path.string()), quote(name))};
+      }
       if (!taken) {
         to.others.insert(name);
-      } else if (!to.outputs.emplace(name, Expected{g.get(), file, role, g->right[role]->format, g->right[role]->shape}).second) {
+      } else if (!to.outputs.emplace(name, Expected{g.get(), file, role, right.format, right.shape}).second) {
         return Status{Code::bad_file, fmt::format("{}: case {} is in another file already", printable(path.string()), quote(g->id))};
       }
     }
@@ -150,7 +158,7 @@ Status expect_of(const fs::path& path, const GoldenChoice& choice, Expectations&
           },
   };
   if (Status s = visit_tensor_file(path, visitor); !s.ok()) return s;
-  Result<std::vector<GoldenCase>> cases = properties::golden_cases(headers);
+  Result<std::vector<GoldenCase>> cases = properties::golden_cases(std::move(headers));
   if (!cases.ok()) return {cases.status().code, fmt::format("{}: {}", printable(path.string()), cases.status().message)};
   for (GoldenCase& g : *cases) {
     if (Status s = expect(std::make_unique<GoldenCase>(std::move(g)), path); !s.ok()) return s;
@@ -158,14 +166,14 @@ Status expect_of(const fs::path& path, const GoldenChoice& choice, Expectations&
   return {};
 }
 
-// What is right for an output, or one end of its interval.
+// What is right for an output ("out"), or an end of its interval ("lo", "hi").
 Result<Tensor> expected_tensor(const Expected& e, std::string_view kind) {
   if (e.file.empty()) return *(kind == "out" ? e.of->right : kind == "lo" ? e.of->low : e.of->high)[e.role];
   const std::string name = properties::tensor_name(e.of->id, kind, e.role);
   Tensor found;
   const TensorVisitor visitor{
       .wanted = [&](const TensorHeader& header) -> Result<std::optional<Format>> {
-        return header.name == name ? header.format : std::nullopt;
+        return header.name == name && header.shape == e.shape ? header.format : std::nullopt;
       },
       .see =
           [&](Tensor&& t) {
@@ -174,6 +182,9 @@ Result<Tensor> expected_tensor(const Expected& e, std::string_view kind) {
           },
   };
   if (Status s = visit_tensor_file(e.file, visitor); !s.ok()) return s;
+  if (found.name != name || found.format != e.format) {
+    return Status{Code::bad_file, fmt::format("{}: tensor {} is gone", printable(e.file.string()), quote(name))};
+  }
   return found;
 }
 
@@ -187,8 +198,14 @@ class Outputs {
                                     .see = [&](Tensor&& t) { return compare(std::move(t)); }});
   }
   // What is wrong with them but for values.
-  [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
-  void fault(std::string what) { faults_.push_back(std::move(what)); }
+  void fault(std::string what) {
+    if (++count_ <= most_told) faults_.push_back(std::move(what));
+  }
+  [[nodiscard]] std::int64_t faults() const { return count_; }
+  void tell_faults() const {
+    for (const std::string& what : faults_) fmt::print("{}\n", printable(what));
+    if (count_ > most_told) fmt::print("and {} more\n", count_ - most_told);
+  }
 
  private:
   Result<std::optional<Format>> wanted(const TensorHeader& header, const fs::path& path) {
@@ -204,9 +221,7 @@ class Outputs {
       return none;
     }
     // Numpy has no bf16: its bits come as uint16, or as two bytes of nothing in particular.
-    const bool bits = !header.format && e.format == Format::bf16 && header.dtype.size() > 2 &&
-                      (header.dtype.substr(1, 2) == "u2" || header.dtype.substr(1, 2) == "V2");
-    if (header.format != e.format && !bits) {
+    if (header.format != e.format && !(header.bits && e.format == Format::bf16)) {
       fault(fmt::format("{} has dtype {}: expected {}", header.name, header.dtype, info(e.format).name));
       return none;
     }
@@ -241,7 +256,9 @@ class Outputs {
 
   Expectations& expected_;
   Scores& scores_;
+  static constexpr std::int64_t most_told = 20;
   std::vector<std::string> faults_;
+  std::int64_t count_ = 0;
   std::set<const GoldenCase*> outside_;
 };
 
@@ -251,17 +268,27 @@ int verify_subject(const std::string& name, const GoldenChoice& choice, double s
   if (Status status = choice.check(); !status.ok()) return fail(status);
   const Result<std::vector<fs::path>> paths = files_of(choice.folder);
   if (!paths.ok()) return fail(paths.status());
+  if (Status status = all_there(choice.folder); !status.ok()) return fail(status);
   const Started started = start_or_fail(name, limits_of(seconds));
   if (!started.subject) return started.status;
   properties::Watched subject(*started.subject);
   Scores scores;
+  std::set<std::string> ids;
   Progress progress("files", static_cast<std::int64_t>(paths->size()));
   for (const fs::path& path : *paths) {
+    if (!subject.hopeless().empty()) break;
     const Result<GoldenFile> read = read_golden(path.string());
-    if (!read.ok()) return fail(read.status());
+    if (!read.ok()) {
+      progress.hide();
+      return fail(read.status());
+    }
     for (const GoldenCase& g : read->cases) {
+      if (!ids.insert(g.id).second) {
+        progress.hide();
+        return fail({Code::bad_file, fmt::format("{}: case {} is in another file already", printable(path.string()), quote(g.id))});
+      }
+      if (choice.takes(g) && !put(g, subject, scores[properties::file_of(g.c)])) break;
       if (!subject.hopeless().empty()) break;
-      if (choice.takes(g)) put(g, subject, scores[properties::file_of(g.c)]);
     }
     progress.advance(1);
   }
@@ -285,6 +312,7 @@ int verify_outputs(const std::string& outputs, const GoldenChoice& choice) {
   if (Status status = choice.check(); !status.ok()) return fail(status);
   const Result<std::vector<fs::path>> paths = files_of(choice.folder);
   if (!paths.ok()) return fail(paths.status());
+  if (Status status = all_there(choice.folder); !status.ok()) return fail(status);
   const Result<std::vector<fs::path>> given = files_of(outputs, {".json", ".npz", ".safetensors"});
   if (!given.ok()) return fail(given.status());
   Expectations expected;
@@ -314,16 +342,14 @@ int verify_outputs(const std::string& outputs, const GoldenChoice& choice) {
     ++(absent.contains(g.get()) ? score.absent : score.cases);
   }
   const Score all = tell(scores, "missing");
-  constexpr std::size_t most_told = 20;
-  for (std::size_t i = 0; i < std::min(most_told, read.faults().size()); ++i) fmt::print("{}\n", printable(read.faults()[i]));
-  if (read.faults().size() > most_told) fmt::print("and {} more\n", read.faults().size() - most_told);
-  const bool held = all.outside == 0 && all.cases != 0 && read.faults().empty();
+  read.tell_faults();
+  const bool held = all.outside == 0 && all.cases != 0 && read.faults() == 0;
   fmt::print("{}: {} cases compared, {} outside of their interval, {} missing, {} {}\n",
              held               ? "holds"
              : all.outside != 0 ? "VIOLATED"
              : all.cases == 0   ? "UNTESTED"
                                 : "INCOMPLETE",
-             all.cases, all.outside, all.absent, read.faults().size(), read.faults().size() == 1 ? "fault" : "faults");
+             all.cases, all.outside, all.absent, read.faults(), read.faults() == 1 ? "fault" : "faults");
   return held ? holds : violated;
 }
 

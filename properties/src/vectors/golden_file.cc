@@ -40,10 +40,18 @@ std::string text_of(const ordered_json& j, std::string_view key) {
   if (!value.is_string()) stumble(std::string(key) + ": expected a string");
   return value.get<std::string>();
 }
-std::int64_t integer_of(const ordered_json& j, std::string_view key) {
+std::int64_t integer_of(const ordered_json& j, std::string_view key, std::int64_t least, std::int64_t most) {
   const ordered_json& value = j.at(std::string(key));
-  if (!value.is_number_integer()) stumble(std::string(key) + ": expected a whole number");
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) && value.get<std::int64_t>() >= least
+                        : value.is_number_integer() && value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+  if (!fits) stumble(std::string(key) + ": expected a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   return value.get<std::int64_t>();
+}
+bool boolean_of(const ordered_json& j, std::string_view key) {
+  const ordered_json& value = j.at(std::string(key));
+  if (!value.is_boolean()) stumble(std::string(key) + ": expected true or false");
+  return value.get<bool>();
 }
 double number_of(const ordered_json& j, std::string_view key) {
   const Result<Bits> bits = parse_number(text_of(j, key), Format::f64);
@@ -74,13 +82,19 @@ Shape shape_of(const ordered_json& j, std::string_view of) {
   return shape;
 }
 
-// Little-endian, two digits a byte.
-void read_bits(const ordered_json& j, std::string_view key, std::string_view of, Tensor& to) {
-  const std::string digits = text_of(j, key);
-  if (digits.size() != 2 * to.data.size()) {
+// Little-endian, two digits a byte: as many as the tensor has.
+const std::string& digits_of(const ordered_json& j, std::string_view key, std::string_view of, std::size_t bytes) {
+  const ordered_json& value = j.at(std::string(key));
+  if (!value.is_string()) stumble(std::string(key) + ": expected a string");
+  const std::string& digits = value.get_ref<const std::string&>();
+  if (digits.size() != 2 * bytes) {
     stumble(std::string(of) + ": " + std::string(key) + " has " + std::to_string(digits.size()) + " digits: expected " +
-            std::to_string(2 * to.data.size()));
+            std::to_string(2 * bytes));
   }
+  return digits;
+}
+void read_bits(const ordered_json& j, std::string_view key, std::string_view of, Tensor& to) {
+  const std::string& digits = digits_of(j, key, of, to.data.size());
   for (std::size_t i = 0; i < to.data.size(); ++i) {
     unsigned byte = 0;
     const char* const at = digits.data() + 2 * i;
@@ -99,7 +113,14 @@ Format format_of(const ordered_json& j) {
 
 Tensor tensor_from(const ordered_json& j, Role role) {
   const std::string_view of = name(role);
-  Tensor t = tensor_of(role, format_of(j), shape_of(j, of));
+  const Format format = format_of(j);
+  const Shape shape = shape_of(j, of);
+  // Before there is memory for it.
+  const auto bytes = static_cast<std::size_t>(product(shape.begin(), shape.end()) * info(format).bytes());
+  for (const char* key : {"data", "lo", "hi"}) {
+    if (j.contains(key)) (void)digits_of(j, key, of, bytes);
+  }
+  Tensor t = tensor_of(role, format, shape);
   read_bits(j, "data", of, t);
   return t;
 }
@@ -131,7 +152,7 @@ GoldenCase parse_call(const ordered_json& j) {
   g.must = one_of_two<bool>(j, "severity", {"must", true}, {"should", false});
   const std::string op_name = text_of(j, "op");
   const std::optional<Op> op = op_named(op_name);
-  if (!op) stumble("there is no op " + quote(op_name));
+  if (!op || info(*op).grouping == Grouping::leading_index) stumble("there is no op " + quote(op_name));
   Case& c = g.c;
   c.spec.op = *op;
   c.format = format_of(j);
@@ -148,19 +169,32 @@ GoldenCase parse_call(const ordered_json& j) {
   profile.running_variance = one_of_two(p, "running_variance", biased, unbiased);
   profile.momentum =
       one_of_two<Momentum>(p, "momentum", {"weight_of_new", Momentum::weight_of_new}, {"weight_of_old", Momentum::weight_of_old});
-  profile.gain_offset = integer_of(p, "gain_offset") != 0;
-  profile.cast_before_gain = p.at("cast_before_gain").get<bool>();
-  c.spec.axis = static_cast<int>(integer_of(j, "axis"));
-  if (c.spec.op == Op::group_norm) c.spec.groups = integer_of(j, "groups");
+  profile.gain_offset = integer_of(p, "gain_offset", 0, 1) != 0;
+  profile.cast_before_gain = boolean_of(p, "cast_before_gain");
+  c.spec.axis = static_cast<int>(integer_of(j, "axis", -8, 7));
+  if (c.spec.op == Op::group_norm) c.spec.groups = integer_of(j, "groups", 1, std::int64_t{1} << 28);
   c.spec.epsilon = number_of(j, "epsilon");
   c.spec.momentum = number_of(j, "momentum");
   return g;
 }
 
-// Once the tensors are there.
+// Once the tensors are there: they are those of a call.
 void expect_whole(const GoldenCase& g, const Shape& shape) {
   if (!g.c.inputs[Role::x]) stumble("there is no x");
   if (g.c.x().shape != shape) stumble("its shape is not that of x");
+  const OpInfo& op = info(g.c.spec.op);
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    for (const std::optional<Tensor>* t : {&g.c.inputs[role], &g.right[role]}) {
+      if (!*t) continue;
+      if (t == &g.c.inputs[role] && !op.inputs.contain(role)) stumble(std::string(op.name) + " has no " + std::string(name(role)));
+      const Result<Shape> expected = role == Role::x ? shape : tensor_shape(g.c.spec, shape, role);
+      if (!expected.ok()) stumble(expected.status().message);
+      if ((*t)->shape != *expected) {
+        stumble(std::string(name(role)) + " has shape " + to_text((*t)->shape) + ": expected " + to_text(*expected));
+      }
+    }
+  }
   if (!g.right[Role::y]) stumble("there is no y");
 }
 
@@ -219,9 +253,16 @@ std::string tensor_name(std::string_view id, std::string_view kind, Role role) {
   return std::string(id) + "." + std::string(kind) + "." + std::string(name(role));
 }
 
-Result<std::vector<GoldenCase>> golden_cases(const TensorFile& file) {
+Result<std::vector<GoldenCase>> golden_cases(TensorFile file) {
+  if (!file.unreadable.empty()) {
+    const auto& [name, dtype] = *file.unreadable.begin();
+    return Status{Code::bad_file, "tensor " + quote(name) + " has dtype " + dtype};
+  }
   std::map<std::string, Tensor> tensors;
-  for (const Tensor& t : file.tensors) tensors.emplace(t.name, t);
+  for (Tensor& t : file.tensors) {
+    std::string tensor = t.name;
+    tensors.emplace(std::move(tensor), std::move(t));
+  }
   std::vector<GoldenCase> cases;
   for (const auto& [id, call] : file.metadata) {
     try {

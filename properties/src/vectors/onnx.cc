@@ -208,9 +208,7 @@ Result<OnnxTest> to_onnx(const GoldenCase& g) {
   if (!test.obstacle.empty()) return test;
   const Result<Case> c = as_operator_has_it(g.c, *o);
   if (!c.ok()) return c.status();
-  const Result<std::string> text = to_golden(*c, g.comment);
-  if (!text.ok()) return text.status();
-  const Result<GoldenCase> made = parse_golden(*text);
+  const Result<GoldenCase> made = golden_case(*c, g.comment);
   if (!made.ok()) return made.status();
 
   Message node, graph;
