@@ -334,7 +334,9 @@ Result<Truth> truth_of(const Case& c, const Arithmetic& declared, const ByRole<T
       // Somebody may multiply γ by 1/root first, or by μ/root. Who rounds correctly has no range to leave.
       const double gain = role == Role::y ? std::fabs(parameter(Role::gamma, i, 1)) : 0;
       e.range = !exact && g < constants.size() && (constants[g].range || bounds.leaves_range(constants[g], gain));
-      const double computed = exact ? 0 : bound(i, g, e);
+      // Of an infinite sum of squares rstd is 0, and everything finite times that.
+      const bool infinite = !op.given_statistics && g < groups.size() && !std::isfinite(groups[g].largest);
+      const double computed = exact || infinite ? 0 : bound(i, g, e);
       e.bound = exact ? e.ulp / 2 : with_last_rounding(e, room[role]->format, computed);
     }
   };

@@ -201,6 +201,17 @@ TEST(Truth, AGainThatUnderflowsTimesRstdIsOutOfRange) {
   EXPECT_FALSE(ranged("7f800000,40800000", "00800000"));
 }
 
+// An infinity makes rstd 0, and what is finite beside it β to the bit.
+TEST(Truth, OfRowsWithAnInfinityIsExact) {
+  const Case c = *parse_case("rms_norm f32 x=f32[1,2]:7f800000,40800000 beta=f32[2]:3f800000,3dcccccd want=rstd,y");
+  const Result<Truth> truth = truth_of(c, {});
+  ASSERT_TRUE(truth.ok()) << truth.status().message;
+  // Half a unit in the last place.
+  EXPECT_EQ(truth->y()[1].bound, 0x1p-28);
+  EXPECT_EQ((*truth->outputs[Role::rstd])[0].exact, 0);
+  EXPECT_EQ((*truth->outputs[Role::rstd])[0].bound, 0x1p-150);
+}
+
 // Computing in the format of x costs more of f16 than f32 does, and nothing of f32.
 TEST(Truth, ComputingInTheFormatOfX) {
   const Arithmetic in_x = *parse_arithmetic("compute=x");
