@@ -58,8 +58,8 @@ Result<TensorFile> read_tensor_file(const std::filesystem::path& path);
 struct TensorHeader {
   std::string name;
   std::optional<Format> format;
-  std::string dtype;   // in the file's own words
-  bool bits = false;   // unsigned integers or bytes of nothing in particular, which may be the bits of a format
+  std::string dtype;  // in the file's own words
+  bool bits = false;  // unsigned integers or bytes of nothing in particular, which may be the bits of a format
   Shape shape;
 };
 
