@@ -82,8 +82,8 @@ class Bounds {
     const double mean_square = g.squares / g.n;
     const double a = g.magnitude / g.n;
     const bool welford = by_welford();
-    // The first update takes in the whole of x, and no later one moves it.
-    const bool exact = welford && g.flat && unit_roundoff(case_.x().format) >= std::max(u_, u_sum_);
+    // x/1 is x. By Welford the first update takes in the whole of x, and no later one moves it if all are equal.
+    const bool exact = g.flat && (welford || g.n == 1) && unit_roundoff(case_.x().format) >= std::max(u_, u_sum_);
     const double of_sum = g_of((welford ? 2 * depth + 6 : depth + 2) * u_sum_) * a;
     // A mean of a wider format is rounded for the deviations, products are before they are summed.
     const double narrower = u_sum_ < u_ ? u_ : 0;

@@ -28,7 +28,7 @@ inline Status by_reference(const Spec& spec, const ByRole<ConstView>& inputs, co
 
 inline std::unique_ptr<Subject> started(const BuiltIn& subject) {
   Limits limits;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(NORMA_SANITIZE)
   limits.memory = 0;
 #endif
   Result<std::unique_ptr<Subject>> s = start(subject, limits);

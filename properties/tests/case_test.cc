@@ -20,8 +20,8 @@ namespace {
 constexpr const char* lines[] = {
     "layer_norm f32 x=f32[2,3]:3f800000,40000000*4,7fc00000 gamma=f32[3]:3f800000*3 epsilon=0x1p-17 salt=7",
     "rms_norm bf16 x=bf16[1,0]: epsilon=0x0p+0 gain_offset",
-    "batch_norm_training f16 x=f16[2,1,2]:3c00*4 running_mean=f32[1]:00000000 momentum=0x1p-2 running_biased channels_last "
-    "want=running_mean,y,rstd gap=3 offset=5 threads=3",
+    ("batch_norm_training f16 x=f16[2,1,2]:3c00*4 running_mean=f32[1]:00000000 momentum=0x1p-2 running_biased channels_last "
+     "want=running_mean,y,rstd gap=3 offset=5 threads=3"),
     "group_norm f64 x=f64[1,2]:3ff0000000000000,8000000000000000 axis=1 groups=2 epsilon_outside in_place",
 };
 

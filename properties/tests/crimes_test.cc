@@ -203,7 +203,7 @@ TEST_P(Walls, Hold) {
   const Crime& crime = GetParam();
   Limits limits;
   limits.time = std::chrono::milliseconds(crime.kind == Kind::hung ? 300 : 4000);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(NORMA_SANITIZE)
   limits.memory = 0;
   if (std::string_view(crime.name) == "eats_memory") GTEST_SKIP() << "no limit of memory under a sanitizer, which reserves terabytes";
 #endif
@@ -245,7 +245,7 @@ TEST(Crimes, AreFindingsOfASearchThatGoesOn) {
   for (const auto& crime : all) {
     Limits limits;
     limits.time = std::chrono::milliseconds(40);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(NORMA_SANITIZE)
     limits.memory = 0;
 #endif
     const std::unique_ptr<Subject> subject =

@@ -212,7 +212,14 @@ TEST_F(GoldenFiles, AreWholeWheneverTheWriterIsKilled) {
   EXPECT_GT(between, kills / 2) << "of " << kills << " kills most came too early or too late to tell anything";
   EXPECT_EQ(norma("golden write --dir golden").status, 0);
   EXPECT_EQ(norma("golden lint --dir golden").status, 0);
+  EXPECT_EQ(shell("sha256sum --quiet --strict -c SHA256SUMS", "golden").status, 0);
   for (const auto& [name, text] : right) EXPECT_EQ(contents(folder / name) == text, true) << name;
+  // And a part of them is not taken for the whole.
+  fs::remove(folder / "rms_norm_f64.json");
+  expect_refusal("golden verify plain --dir golden", {"golden/rms_norm_f64.json: is listed, but not there"});
+  const Outcome lint = norma("golden lint --dir golden");
+  EXPECT_EQ(lint.status, 1);
+  EXPECT_NE(lint.out.find("golden/rms_norm_f64.json: is listed, but not there\n"), std::string::npos) << lint.out;
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ TEST(MutantTable, NamesAreUniqueAndLawsExist) {
 // A law is there for a mutant that no other law finds, or finds as soon, or says why it is there. By the cases that a hunt takes in the
 // mean of some seeds, all of them where it finds nothing: no single seed decides.
 TEST(Mutants, GiveEveryLawAReason) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(NORMA_SANITIZE)
   GTEST_SKIP() << "it counts cases, of which there are as many without the sanitizers, in a tenth of the time";
 #endif
   const std::int64_t seeds = std::clamp<std::int64_t>(testing::scaled(2), 2, 20);

@@ -1,4 +1,6 @@
 // Outputs that somebody's program wrote, against the golden files; and golden files that are made on demand.
+#include <sys/resource.h>
+
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -80,13 +82,22 @@ TEST_F(Outputs, AreChosen) {
   // What is there of the others is not looked at.
   give(golden);
   EXPECT_EQ(norma("golden verify --outputs out --dir golden --without Profile").status, 0);
-  expect_fault({"UNTESTED: 0 cases compared"}, "--op rms_norm");
-  expect_fault({"UNTESTED: 0 cases compared"}, "--dtype f32");
+  for (const char* const what : {"--outputs out", "plain"}) {
+    for (const char* const word : {"--op rms_norm", "--dtype f32"}) {
+      const Outcome none = norma(std::string("golden verify ") + what + " --dir golden --op layer_norm --dtype bf16 " + word);
+      EXPECT_EQ(none.status, 2);
+      EXPECT_EQ(none.err, std::string("norma: ") + word + ": golden has no such cases that are chosen\n");
+    }
+  }
   expect_refusal("golden verify --outputs out --dir golden --without Profle", {"--without", "\"Profle\"", "Profile"});
   expect_refusal("golden verify --outputs out --dir golden --op layer_nrom", {"layer_norm"});
   const Outcome subject = norma("golden verify plain --dir golden --without Profile");
   EXPECT_EQ(subject.status, 0);
   EXPECT_NE(subject.out.find("holds: " + std::to_string(some["cases"].size()) + " cases compared"), std::string::npos) << subject.out;
+  std::erase_if(golden["cases"].get_ref<ordered_json::array_t&>(),
+                [](const ordered_json& c) { return std::find(c["flags"].begin(), c["flags"].end(), "Profile") == c["flags"].end(); });
+  put("golden/layer_norm_bf16.json", golden.dump());
+  expect_fault({"UNTESTED: 0 cases compared"}, "--without Profile");
 }
 
 TEST_F(Outputs, ThatAreWrongAreNamed) {
@@ -160,6 +171,7 @@ TEST_F(Outputs, ComeAsTensors) {
 TEST_F(Outputs, ThatAreNoneAreRefused) {
   expect_refusal("golden verify --outputs out --dir golden", {"out: there are no files: expected some of *.json, *.npz, *.safetensors"});
   expect_refusal("golden verify --outputs nowhere --dir golden", {"nowhere: "});
+  expect_refusal("golden verify --outputs golden/../golden --dir golden", {"--outputs golden/../golden: has the golden files themselves"});
   expect_refusal("golden verify --outputs '' --dir golden", {"--outputs"});
   expect_refusal("golden verify --dir golden", {"SUBJECT or --outputs"});
   expect_refusal("golden verify simd --outputs out --dir golden", {"SUBJECT or --outputs"});
@@ -174,6 +186,27 @@ TEST_F(Outputs, ThatAreNoneAreRefused) {
   give(golden);
   put("golden/other.json", golden.dump());
   expect_refusal("golden verify --outputs out --dir golden", {"golden/other.json: case ", "is in another file already"});
+}
+
+// A gigabyte of what nobody asked for is passed over.
+TEST_F(Outputs, TakeLittleMemory) {
+  if (std::getenv("NORMA_PROGRAM") != nullptr) GTEST_SKIP() << "what instruments the program takes memory of its own";
+  const std::string header = R"({"mine":{"dtype":"F32","shape":[268435456],"data_offsets":[0,1073741824]}})";
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  put("out/a.safetensors", length + header);
+  fs::resize_file(at("out/a.safetensors"), length.size() + header.size() + (std::uintmax_t{1} << 30));
+  {
+    // Bit by bit: a child process counts what its parent had.
+    std::ofstream json(at("out/b.json"));
+    json << "{\"mine\":\"";
+    for (int i = 0; i < 1 << 8; ++i) json << std::string(1 << 20, 'a');
+    json << "\"," << golden.dump().substr(1);
+  }
+  expect_fault({"no case has an output \"mine\"", "0 missing, 1 fault\n"});
+  rusage used{};
+  ASSERT_EQ(getrusage(RUSAGE_CHILDREN, &used), 0);
+  EXPECT_LT(used.ru_maxrss, 256 * 1024);  // KiB
 }
 
 class Large : public Program {
@@ -198,10 +231,11 @@ TEST_F(Large, TierIsTheSameInAnyShares) {
   // Whoever made them: none is made again.
   const Outcome again = norma(write + "--out parts");
   EXPECT_NE(again.out.find(" 5 of them were there"), std::string::npos) << again.out;
-  fs::remove(at("parts/SHA256SUMS"));
+  fs::remove(at("parts/SHA256SUMS.seed-3"));
   // Its checksums are those of sha256sum.
   EXPECT_EQ(std::system(("cd " + at("parts").string() +
-                         " && sha256sum --quiet -c SHA256SUMS.*-of-3 && cat SHA256SUMS.*-of-3 | sort -k 2 | cmp - ../whole/SHA256SUMS")
+                         " && sha256sum --quiet --strict -c SHA256SUMS.*-of-3 && (head -n 1 ../whole/SHA256SUMS.seed-3 && grep -vh ^# "
+                         "SHA256SUMS.*-of-3 | sort -k 2) | cmp - ../whole/SHA256SUMS.seed-3")
                             .c_str()),
             0);
   const Outcome lint = norma("golden lint --dir parts");
@@ -213,6 +247,10 @@ TEST_F(Large, TierIsTheSameInAnyShares) {
   // Others are others.
   ASSERT_EQ(norma("golden write --tier large --cases 1 --seed 4 --out other").status, 0);
   EXPECT_NE(files("other").begin()->second, whole.begin()->second);
+  // And do not mind one another.
+  ASSERT_EQ(norma("golden write --tier large --cases 1 --seed 4 --out whole").status, 0);
+  EXPECT_EQ(files("whole").size(), 6U);
+  EXPECT_EQ(norma("golden lint --dir whole").status, 0);
 }
 
 // What stays in its files is compared as what is in memory, whatever form the outputs come in.
@@ -268,13 +306,14 @@ TEST_F(Large, TierGoesOnWhereItEnded) {
   const std::string write = "golden write --tier large --cases 3 --out files";
   ASSERT_EQ(norma(write).status, 0);
   const auto whole = files("files");
-  const std::string sums = contents(at("files/SHA256SUMS"));
+  const fs::path manifest = at("files/SHA256SUMS.seed-1");
+  const std::string sums = contents(manifest);
   const auto again = [&](const char* kept) {
     const Outcome o = norma(write);
     EXPECT_EQ(o.status, 0) << o.err;
     EXPECT_NE(o.out.find(std::string(" ") + kept + " of them were there"), std::string::npos) << o.out;
     EXPECT_EQ(files("files"), whole);
-    EXPECT_EQ(contents(at("files/SHA256SUMS")), sums);
+    EXPECT_EQ(contents(manifest), sums);
   };
   again("3");
   // One that is gone, one that is damaged, and one that was written but not listed yet.
@@ -284,12 +323,23 @@ TEST_F(Large, TierGoesOnWhereItEnded) {
   std::fstream(last, std::ios::in | std::ios::out | std::ios::binary).seekp(5000) << "?";
   EXPECT_NE(norma("golden lint --dir files").out.find("has another SHA-256 than is listed"), std::string::npos);
   again("2");
-  ASSERT_TRUE(write_file(at("files/SHA256SUMS"), std::as_bytes(std::span(sums).first(sums.find('\n') + 1))).ok());
-  EXPECT_NE(norma("golden lint --dir files").out.find("is in no SHA256SUMS"), std::string::npos);
-  again("1");
+  // As if it had ended after the first file, or before it.
+  for (const auto& [lines, kept] : {std::pair(2, "1"), std::pair(1, "0")}) {
+    std::size_t end = 0;
+    for (int i = 0; i < lines; ++i) end = sums.find('\n', end) + 1;
+    ASSERT_TRUE(write_file(manifest, std::as_bytes(std::span(sums).first(end))).ok());
+    const std::string said = "SHA256SUMS.seed-1: lists " + std::string(kept) +
+                             " of 3 files: expected the end of norma golden write --tier large --seed 1 --cases 3\n";
+    const Outcome lint = norma("golden lint --dir files");
+    EXPECT_EQ(lint.status, 1);
+    EXPECT_NE(lint.out.find("is in no SHA256SUMS"), std::string::npos) << lint.out;
+    EXPECT_NE(lint.out.find(said), std::string::npos) << lint.out;
+    expect_refusal("golden verify plain --dir files", {said});
+    again(kept);
+  }
   fs::remove(first);
   EXPECT_NE(norma("golden lint --dir files").out.find("is listed, but not there"), std::string::npos);
-  expect_refusal("golden verify plain --dir files", {first.filename().string() + " is listed, but not there"});
+  expect_refusal("golden verify plain --dir files", {first.filename().string() + ": is listed, but not there"});
   again("2");
 }
 
@@ -303,12 +353,25 @@ TEST_F(Large, TierRefuses) {
   expect_refusal("golden write --tier large --out files --cases 0", {"--cases"});
   expect_refusal("golden write --tier large --out /dev/null/x", {"/dev/null/x"});
   fs::create_directory(at("files"));
-  std::ofstream(at("files/SHA256SUMS")) << "nothing of the kind\n";
-  expect_refusal("golden write --tier large --cases 1 --out files", {"files/SHA256SUMS: line 1: expected a SHA-256"});
-  std::ofstream(at("files/SHA256SUMS")) << std::string(64, 'a') << "  x.safetensors\r\n";
-  expect_refusal("golden write --tier large --cases 1 --out files", {"files/SHA256SUMS: line 1: expected a SHA-256"});
-  for (const char* const name : {"SHA256SUMS.1-of-2", "SHA256SUMS"}) {
-    std::ofstream(at(std::string("files/") + name)) << std::string(64, name[10] == '.' ? 'a' : 'b') << "  x.safetensors\n";
+  const std::string start = "# 1 files: norma golden write --tier large --seed 1 --cases ", sum(64, 'a');
+  for (const auto& [text, says] :
+       {std::pair(std::string(), "is empty"),
+        {"nothing of the kind\n", "line 1: expected \"# NUMBER files: COMMAND\""},
+        {"# 0 files: x\n", "line 1: expected"},
+        {"# -1 files: x\n", "line 1: expected"},
+        {"# 1x files: x\n", "line 1: expected"},
+        {"# 99999999999999999999 files: x\n", "line 1: expected"},
+        {"# 1 files: \x1b[2J\n", "line 1: expected"},
+        {start + "1\nnothing\n", "line 2: expected a SHA-256"},
+        {start + "1\n" + sum + "  x.safetensors\r\n", "line 2: expected a SHA-256"},
+        {start + "1\n" + sum + "  ../x.safetensors\n", "line 2: expected a SHA-256"},
+        {start + "2\n", "is of norma golden write --tier large --seed 1 --cases 2: expected the same command"}}) {
+    std::ofstream(at("files/SHA256SUMS.seed-1")) << text;
+    expect_refusal("golden write --tier large --cases 1 --out files", {"files/SHA256SUMS.seed-1", says});
+  }
+  for (const char* const name : {"SHA256SUMS.seed-1", "SHA256SUMS"}) {
+    std::ofstream(at(std::string("files/") + name)) << start << "1\n"
+                                                    << std::string(64, name[10] == '.' ? 'a' : 'b') << "  x.safetensors\n";
   }
   expect_refusal("golden write --tier large --cases 1 --out files", {"\"x.safetensors\" has another SHA-256 in another SHA256SUMS*"});
 }

@@ -805,7 +805,7 @@ TEST_F(Program, GoldenFilesAreCheckedAndPut) {
   expect_refusal("golden verify simd --dir nowhere", {"nowhere: No such file"});
   fs::create_directory(at("none"));
   expect_refusal("golden lint --dir none", {"none: there are no files: expected some of *.json, *.safetensors"});
-  expect_refusal("golden write --dir /dev/null/x", {"--dir", "/dev/null/x"});
+  expect_refusal("golden write --dir /dev/null/x", {"/dev/null/x is no folder"});
   expect_refusal("golden", {"norma golden --help"});
 }
 

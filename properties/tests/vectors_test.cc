@@ -58,6 +58,7 @@ const std::map<std::string, ordered_json>& committed() {
   static const std::map<std::string, ordered_json> read = [] {
     std::map<std::string, ordered_json> files;
     for (const auto& entry : std::filesystem::directory_iterator(NORMA_SOURCE "/golden/vectors_v1")) {
+      if (entry.path().extension() != ".json") continue;
       std::ifstream file(entry.path());
       files[entry.path().filename()] = ordered_json::parse(file);
     }

@@ -74,7 +74,8 @@ inline double value(Format format, Bits bits) {
   const double sign = (bits & f.sign()) != 0 ? -1.0 : 1.0;
   const Bits magnitude = bits & (f.sign() - 1);
   const int exponent = static_cast<int>(magnitude >> f.fraction_bits);
-  const Bits fraction = magnitude & ((Bits{1} << f.fraction_bits) - 1);
+  // Signed, for clang turns an unsigned 0 into -0 where one rounds downward.
+  const auto fraction = static_cast<std::int64_t>(magnitude & ((Bits{1} << f.fraction_bits) - 1));
   if (magnitude > f.largest()) {
     return f.infinity && fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
   }

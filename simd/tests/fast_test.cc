@@ -85,9 +85,15 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SimdFastFlat, ::testing::ValuesIn(with_flat_grou
 TEST_P(SimdFast, KeepsItsBound) {
   const auto [op, format, params] = GetParam();
   Random random(20260216);
-  const std::int64_t wanted = testing::scaled(30'000);
+  // What is promised to be computed correctly rounded is; of what is computed in f32 something is not. What is computed in f64 hardly ever
+  // shows it.
+  const bool rows = info(op).grouping == Grouping::trailing;
+  const bool correct = info(op).given_statistics || format == Format::f64 || (!rows && format != Format::f32);
+  // However little is to be run, the rows go on until they show it, as far as the whole test would.
+  const std::int64_t most = 30'000;
+  const std::int64_t wanted = testing::scaled(most);
   double worst = 0;
-  for (std::int64_t done = 0, trial = 0; done < wanted; ++trial) {
+  for (std::int64_t done = 0, trial = 0; done < wanted || (rows && !correct && worst == 0 && done < most); ++trial) {
     Trial t = random_trial(random, op, format, random.one_in(2) ? format : Format::f32);
     t.call.accuracy = Accuracy::fast;
     const ByRole<Tensor> rounded = expected(t);
@@ -101,11 +107,7 @@ TEST_P(SimdFast, KeepsItsBound) {
     }
     done += static_cast<std::int64_t>(elements(t.call));
   }
-  // What is promised to be computed correctly rounded is; of what is computed in f32 something is not. What is computed in f64 hardly ever
-  // shows it.
-  const bool rows = info(op).grouping == Grouping::trailing;
-  const bool rounded = info(op).given_statistics || format == Format::f64 || (!rows && format != Format::f32);
-  if (rounded) {
+  if (correct) {
     EXPECT_EQ(worst, 0);
   } else if (rows) {
     EXPECT_GT(worst, 0);

@@ -39,20 +39,31 @@ Result<std::vector<properties::GoldenText>> made() {
 }
 
 int write(const std::string& folder) {
-  if (Status status = make_folder(folder); !status.ok()) return fail({status.code, "--dir: " + status.message});
+  if (Status status = make_folder(folder); !status.ok()) return fail(status);
   if (Status status = may_write_file(fs::path(folder) / "x.json"); !status.ok()) return fail(status);
   const Result<std::vector<properties::GoldenText>> files = made();
   if (!files.ok()) return fail(files.status());
   std::size_t bytes = 0;
+  Manifest manifest{"norma golden write", static_cast<std::int64_t>(files->size()), {}};
   for (const properties::GoldenText& file : *files) {
-    const fs::path path = fs::path(folder) / (file.name + ".json");
+    const Result<std::string> sum = sha256(file.text);
+    if (!sum.ok()) return fail(sum.status());
+    manifest.sums[file.name + ".json"] = *sum;
     bytes += file.text.size();
-    // What is the same stays as it is.
+  }
+  // What is the same stays as it is.
+  const auto put = [&](const std::string& name, const std::string& text) {
+    const fs::path path = fs::path(folder) / name;
     std::error_code none;
     if (fs::exists(path, none)) {
-      if (const Result<std::string> old = read_file(path); old.ok() && *old == file.text) continue;
+      if (const Result<std::string> old = read_file(path); old.ok() && *old == text) return Status{};
     }
-    if (Status status = write_file(path, std::as_bytes(std::span(file.text))); !status.ok()) return fail(status);
+    return write_file(path, std::as_bytes(std::span(text)));
+  };
+  // The list first: what is not yet as it says is seen to be a part.
+  if (Status status = put(std::string(manifest_name), to_text(manifest)); !status.ok()) return fail(status);
+  for (const properties::GoldenText& file : *files) {
+    if (Status status = put(file.name + ".json", file.text); !status.ok()) return fail(status);
   }
   fmt::print("{} files, {:.1f} MB in {}\n", files->size(), static_cast<double>(bytes) / 1e6, printable(folder));
   return holds;

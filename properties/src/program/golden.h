@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "norma/status.h"
@@ -30,18 +32,39 @@ struct GoldenChoice {
   // Whether the words are known; then what they choose.
   [[nodiscard]] Status check() const;
   [[nodiscard]] bool takes(const properties::GoldenCase& g) const;
+  // Whether each op and format has chosen something; by the files that the cases belong to, OP_FORMAT.
+  [[nodiscard]] Status all_chosen(const std::vector<std::string>& files) const;
 };
 
 // Every case put to a subject; and what somebody's program made of them, in files.
 int verify_subject(const std::string& name, const GoldenChoice& choice, double seconds);
 int verify_outputs(const std::string& outputs, const GoldenChoice& choice);
 
-// The large tier: a file a case, and a manifest of their checksums.
+// The large tier: a file a case.
 int write_large(const std::string& folder, std::uint64_t seed, const std::string& shard, std::int64_t cases);
-// Whether what the manifests of a folder list is there; as it was written, is for lint to say.
-[[nodiscard]] Status all_there(const std::string& folder);
+
+// What a folder has, as sha256sum checks it, and before that, in a comment, what it is to have: a part is not taken for the whole.
+inline constexpr std::string_view manifest_name = "SHA256SUMS";  // with something after it, where a folder has several
+struct Manifest {
+  std::string command;  // that makes the files
+  std::int64_t files = 0;
+  std::map<std::string, std::string> sums;  // by file name
+};
+struct Manifests {
+  std::map<std::string, Manifest> by_name;
+  std::map<std::string, std::string> sums;  // of them all
+};
+Result<std::string> sha256(std::string_view bytes);
+std::string to_text(const Manifest& manifest);
+[[nodiscard]] Status write_manifest(const std::filesystem::path& path, const Manifest& manifest);
+// All of a folder, none perhaps; what two of them say differently is refused.
+Result<Manifests> read_manifests(const std::filesystem::path& folder);
+// Whether a file is there as it is listed.
+bool is_there(const std::filesystem::path& folder, const std::pair<const std::string, std::string>& listed);
+// Whether every file is listed and there; that it is as it was written, is for lint to say.
+[[nodiscard]] Status all_there(const std::filesystem::path& folder);
 // Where the manifests of a folder and its files differ; nowhere where there are no manifests.
-Result<std::vector<std::string>> manifest_faults(const std::string& folder, const std::vector<std::filesystem::path>& paths);
+Result<std::vector<std::string>> manifest_faults(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& paths);
 
 // Makes a folder, if it is none yet.
 Status make_folder(const std::filesystem::path& path);

@@ -91,4 +91,19 @@ bool GoldenChoice::takes(const GoldenCase& g) const {
   return std::none_of(g.flags.begin(), g.flags.end(), [&](const std::string& flag) { return among(without, flag); });
 }
 
+Status GoldenChoice::all_chosen(const std::vector<std::string>& files) const {
+  const auto nothing = [&](const char* option, const std::string& word) {
+    return Status{Code::bad_parameter, fmt::format("{} {}: {} has no such cases that are chosen", option, word, printable(folder))};
+  };
+  for (const std::string& op : ops) {
+    if (std::none_of(files.begin(), files.end(), [&](const std::string& file) { return file.starts_with(op + "_"); }))
+      return nothing("--op", op);
+  }
+  for (const std::string& dtype : dtypes) {
+    if (std::none_of(files.begin(), files.end(), [&](const std::string& file) { return file.ends_with("_" + dtype); }))
+      return nothing("--dtype", dtype);
+  }
+  return {};
+}
+
 }  // namespace norma::program

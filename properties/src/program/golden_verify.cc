@@ -42,6 +42,12 @@ struct Score {
 };
 using Scores = std::map<std::string, Score>;
 
+std::vector<std::string> names_of(const Scores& scores) {
+  std::vector<std::string> names;
+  for (const auto& [name, score] : scores) names.push_back(name);
+  return names;
+}
+
 // The table, what was first outside in each row, and all together. `absent` is what the cases that were not compared are called.
 Score tell(const Scores& scores, const char* absent) {
   std::vector<std::vector<std::string>> rows{{"file", "cases", absent, "correctly rounded", "outside", "out of range"}};
@@ -293,6 +299,7 @@ int verify_subject(const std::string& name, const GoldenChoice& choice, double s
     progress.advance(1);
   }
   progress.hide();
+  if (Status status = subject.hopeless().empty() ? choice.all_chosen(names_of(scores)) : Status{}; !status.ok()) return fail(status);
   const Score all = tell(scores, "unsupported");
   const std::string ended = subject.hopeless();
   const bool held = all.outside == 0 && all.cases != 0;
@@ -313,6 +320,10 @@ int verify_outputs(const std::string& outputs, const GoldenChoice& choice) {
   const Result<std::vector<fs::path>> paths = files_of(choice.folder);
   if (!paths.ok()) return fail(paths.status());
   if (Status status = all_there(choice.folder); !status.ok()) return fail(status);
+  if (std::error_code error; fs::equivalent(outputs, choice.folder, error)) {
+    return fail({Code::bad_parameter,
+                 fmt::format("--outputs {}: has the golden files themselves: expected what a program made of them", printable(outputs))});
+  }
   const Result<std::vector<fs::path>> given = files_of(outputs, {".json", ".npz", ".safetensors"});
   if (!given.ok()) return fail(given.status());
   Expectations expected;
@@ -341,6 +352,7 @@ int verify_outputs(const std::string& outputs, const GoldenChoice& choice) {
     Score& score = scores[properties::file_of(g->c)];
     ++(absent.contains(g.get()) ? score.absent : score.cases);
   }
+  if (Status status = choice.all_chosen(names_of(scores)); !status.ok()) return fail(status);
   const Score all = tell(scores, "missing");
   read.tell_faults();
   const bool held = all.outside == 0 && all.cases != 0 && read.faults() == 0;
