@@ -109,8 +109,8 @@ Status FileSource::fill(std::span<std::byte> to) {
 
 bool FileSource::leap(std::uint64_t size) { return ::lseek(fd_, static_cast<off_t>(size), SEEK_CUR) >= 0; }
 
-Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to) {
-  const ssize_t got = persist([&] { return ::pread(file.descriptor.get(), to.data(), to.size(), 0); });
+Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to, std::uint64_t offset) {
+  const ssize_t got = persist([&] { return ::pread(file.descriptor.get(), to.data(), to.size(), static_cast<off_t>(offset)); });
   if (got < 0) return io_error("cannot be read: " + reason(errno));
   return Bytes(to.first(static_cast<std::size_t>(got)));
 }

@@ -96,6 +96,23 @@ TEST_F(Visit, TakesBitsAsAFormatThatNumpyLacks) {
   EXPECT_NE(status.message.find("tensor \"y\" has dtype <u4, which is not to be had as bf16"), std::string::npos) << status.message;
 }
 
+// Before the library that holds them all has a look.
+TEST_F(Visit, CountsTheMembersOfAnArchive) {
+  const auto with = [&](std::uint64_t members, std::uint64_t record_at) {
+    const std::string record = "PK\6\6" + little(44, 8) + little(45, 2) + little(45, 2) + little(0, 8) + little(members, 8) +
+                               little(members, 8) + little(0, 8) + little(0, 8);
+    const std::string locator = "PK\6\7" + little(0, 4) + little(record_at, 8) + little(1, 4);
+    const std::string end = "PK\5\6" + little(0, 4) + little(0xffff, 2) + little(0xffff, 2) + little(0xffffffff, 4) + little(0xffffffff, 4);
+    Seen seen;
+    return visit(put("a.npz", "PK\3\4" + record + locator + end + little(9, 2) + "a comment"), seen, own).message;
+  };
+  EXPECT_NE(with(200'001, 4).find("a.npz: has 200001 members: expected at most 200000"), std::string::npos) << with(200'001, 4);
+  EXPECT_NE(with(~std::uint64_t{0}, 4).find("has 18446744073709551615 members"), std::string::npos) << with(~std::uint64_t{0}, 4);
+  for (const auto& [members, at] : {std::pair<std::uint64_t, std::uint64_t>(200'000, 4), {200'001, 5}, {200'001, 1 << 20}, {7, ~0ULL}}) {
+    EXPECT_NE(with(members, at).find("is no valid zip archive"), std::string::npos) << with(members, at);
+  }
+}
+
 TEST_F(Visit, SeesOutputsOfGoldenFiles) {
   // Keys in the order of the files, in that of programs that sort them, and what else there may be.
   const std::string json = R"({"format": "norma golden vectors 1", "notes": {"a": ["}", "\"", "\\", 1.5e-3, true, null, {}, []]},

@@ -269,8 +269,8 @@ Result<std::vector<GoldenCase>> golden_cases(TensorFile file) {
       cases.push_back(take(id, call, tensors));
     } catch (const Stumble& s) {
       return Status{Code::bad_file, "case " + quote(id) + ": " + s.what};
-    } catch (const nlohmann::json::exception& error) {
-      return Status{Code::bad_file, "case " + quote(id) + ": " + error.what()};
+    } catch (const nlohmann::json::parse_error& error) {
+      return Status{Code::bad_file, "metadata " + quote(id) + ": byte " + std::to_string(error.byte) + ": expected a case in JSON"};
     }
   }
   if (!tensors.empty()) return Status{Code::bad_file, "tensor " + quote(tensors.begin()->first) + " belongs to no case"};
@@ -282,8 +282,8 @@ Result<GoldenCase> parse_golden(std::string_view json) {
     return parse(ordered_json::parse(json));
   } catch (const Stumble& s) {
     return Status{Code::bad_file, s.what};
-  } catch (const nlohmann::json::exception& error) {
-    return Status{Code::bad_file, error.what()};
+  } catch (const nlohmann::json::parse_error& error) {
+    return Status{Code::bad_file, "byte " + std::to_string(error.byte) + ": expected a case in JSON"};
   }
 }
 
