@@ -108,7 +108,7 @@ TEST_P(FieldReport, CountsTheGoldenFiles) {
   if (contents("/proc/cpuinfo").find("avx512_bf16") == std::string::npos) {
     GTEST_SKIP() << "these libraries compute otherwise on a processor without avx512_bf16, such as this one";
   }
-  const Outcome o = norma("golden verify " + GetParam() + " --dir " NORMA_SOURCE "/golden/vectors_v1");
+  const Outcome o = norma("golden verify " + GetParam() + " --time 30 --dir " NORMA_SOURCE "/golden/vectors_v1");
   std::map<std::string, std::pair<int, int>> counts;  // outside and compared, by op
   const std::regex file(R"((\w+)_(?:bf16|f16|f32|f64) +(\d+) +\d+ .* (\d+) +\d+ *)");
   std::istringstream printed(o.out);
