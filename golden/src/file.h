@@ -42,7 +42,7 @@ class FileSource final : public Source {
 
 Status visit_npz(const OpenFile& file, const TensorVisitor& visitor);
 
-// The first bytes of the file, at most as many as `to` has; the source stays where it is.
+// Bytes of the file from an offset on, as many as `to` has or there are; the source stays where it is.
 Result<Bytes> peek(const OpenFile& file, std::span<std::byte> to, std::uint64_t offset = 0);
 
 // Puts the bytes where the path points, all of them or none: a temporary file beside it, synced if that is wanted, renamed.

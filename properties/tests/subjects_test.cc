@@ -102,12 +102,13 @@ TEST_P(FieldReport, IsWhatIsPrinted) {
   EXPECT_GT(commands, 0);
 }
 
+// Whether this processor is like the one that the report is of.
+bool like_the_report() { return contents("/proc/cpuinfo").find("avx512_bf16") != std::string::npos; }
+
 // So does its table of the golden files, whose columns are in the order of these subjects, and what it says of all of them.
 TEST_P(FieldReport, CountsTheGoldenFiles) {
   if (const std::string get = missing(GetParam()); !get.empty()) GTEST_SKIP() << GetParam() << " is not available here: " << get;
-  if (contents("/proc/cpuinfo").find("avx512_bf16") == std::string::npos) {
-    GTEST_SKIP() << "these libraries compute otherwise on a processor without avx512_bf16, such as this one";
-  }
+  if (!like_the_report()) GTEST_SKIP() << "these libraries compute otherwise on a processor without avx512_bf16, such as this one";
   const Outcome o = norma("golden verify " + GetParam() + " --time 30 --dir " NORMA_SOURCE "/golden/vectors_v1");
   std::map<std::string, std::pair<int, int>> counts;  // outside and compared, by op
   const std::regex file(R"((\w+)_(?:bf16|f16|f32|f64) +(\d+) +\d+ .* (\d+) +\d+ *)");
@@ -142,9 +143,7 @@ TEST_P(FieldReport, CountsTheGoldenFiles) {
 // ONNX Runtime on its own kind of tests, made of the golden files: what is outside of its interval is in the report, and nothing else is.
 TEST_F(ShippedSubjects, RunOnnxFoldersAsTheFieldReportSays) {
   if (const std::string get = missing("onnxruntime"); !get.empty()) GTEST_SKIP() << "onnxruntime is not available here: " << get;
-  if (contents("/proc/cpuinfo").find("avx512_bf16") == std::string::npos) {
-    GTEST_SKIP() << "these libraries compute otherwise on a processor without avx512_bf16, such as this one";
-  }
+  if (!like_the_report()) GTEST_SKIP() << "these libraries compute otherwise on a processor without avx512_bf16, such as this one";
   const Outcome made = norma("golden export --format onnx --out tests --dir " NORMA_SOURCE "/golden/vectors_v1");
   ASSERT_EQ(made.status, 0) << made.err;
   const std::string run = "node " NORMA_SOURCE "/properties/tests/onnx_folders.js " + at("tests").string() + " >" + at("report").string();

@@ -336,6 +336,8 @@ int verify_outputs(const std::string& outputs, const GoldenChoice& choice) {
     if (Status s = expect_of(path, choice, expected); !s.ok()) return fail(s);
   }
   Scores scores;
+  for (const auto& g : expected.cases) (void)scores[properties::file_of(g->c)];
+  if (Status status = choice.all_chosen(names_of(scores)); !status.ok()) return fail(status);
   Outputs read(expected, scores);
   Progress progress("files", static_cast<std::int64_t>(given->size()));
   for (const fs::path& path : *given) {
@@ -357,7 +359,6 @@ int verify_outputs(const std::string& outputs, const GoldenChoice& choice) {
     Score& score = scores[properties::file_of(g->c)];
     ++(absent.contains(g.get()) ? score.absent : score.cases);
   }
-  if (Status status = choice.all_chosen(names_of(scores)); !status.ok()) return fail(status);
   const Score all = tell(scores, "missing");
   read.tell_faults();
   const bool held = all.outside == 0 && all.cases != 0 && read.faults() == 0;
